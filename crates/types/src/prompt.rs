@@ -1,0 +1,150 @@
+//! Prompts as the caches see them: which tokens are the same as which.
+
+use crate::ContentId;
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+/// A run of `tokens` tokens from the start of a content. Token `i` of the run is identified by `(content, i)`,
+/// so two runs of one content agree on their common length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Segment {
+    /// What the tokens are.
+    pub content: ContentId,
+    /// How many of them, counted by the tokenizer.
+    pub tokens: u32,
+}
+
+/// A prompt: runs of tokens, one after the other. Two prompts share a prefix exactly as far as their runs agree.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Prompt {
+    segments: SmallVec<[Segment; 4]>,
+    tokens: u32,
+}
+
+impl Prompt {
+    /// A prompt of these runs; empty runs are dropped.
+    #[must_use]
+    pub fn new(segments: impl IntoIterator<Item = Segment>) -> Self {
+        let segments: SmallVec<[Segment; 4]> = segments.into_iter().filter(|s| s.tokens > 0).collect();
+        let tokens = segments.iter().map(|s| s.tokens).sum();
+        Self { segments, tokens }
+    }
+
+    /// Length in tokens.
+    #[must_use]
+    pub fn tokens(&self) -> u32 {
+        self.tokens
+    }
+
+    /// The runs, in order, none empty.
+    #[must_use]
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// Appends a run.
+    pub fn push(&mut self, segment: Segment) {
+        if segment.tokens > 0 {
+            self.tokens += segment.tokens;
+            self.segments.push(segment);
+        }
+    }
+
+    /// Tokens that both prompts start with.
+    #[must_use]
+    pub fn common_prefix(&self, other: &Self) -> u32 {
+        let mut common = 0;
+        for (a, b) in self.segments.iter().zip(&other.segments) {
+            if a.content != b.content {
+                break;
+            }
+            common += a.tokens.min(b.tokens);
+            if a.tokens != b.tokens {
+                break;
+            }
+        }
+        common
+    }
+
+    /// Chained 64-bit hashes of the full blocks of `block` tokens: equal hashes mean equal tokens from the start
+    /// of the prompt (up to a collision: below 3 in 10,000 for a hundred million blocks in one cache) under the same
+    /// `namespace` (adapter, salt). The trailing partial block has none, as in vLLM.
+    ///
+    /// # Panics
+    /// When `block` is zero.
+    pub fn block_hashes(&self, namespace: u64, block: u32) -> BlockHashes<'_> {
+        assert!(block > 0, "a block holds at least one token");
+        BlockHashes { segments: &self.segments, offset: 0, parent: mix(namespace, SEED), block }
+    }
+}
+
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Two rounds of multiply-and-fold: cheap and well mixed for structured input.
+fn mix(a: u64, b: u64) -> u64 {
+    let wide = u128::from(a ^ 0xa076_1d64_78bd_642f).wrapping_mul(u128::from(b ^ 0xe703_7ed1_a0b4_28db));
+    let folded = (wide as u64) ^ ((wide >> 64) as u64);
+    let wide = u128::from(folded ^ a.rotate_left(32)).wrapping_mul(0x8ebc_6af0_9c88_c6e3_u128);
+    (wide as u64) ^ ((wide >> 64) as u64)
+}
+
+/// Iterator of [`Prompt::block_hashes`].
+pub struct BlockHashes<'a> {
+    segments: &'a [Segment],
+    offset: u32,
+    parent: u64,
+    block: u32,
+}
+
+impl Iterator for BlockHashes<'_> {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let (mut missing, mut hash) = (self.block, self.parent);
+        while missing > 0 {
+            let segment = self.segments.first()?;
+            let taken = missing.min(segment.tokens - self.offset);
+            hash = mix(hash, mix(segment.content.0, u64::from(self.offset) << 32 | u64::from(taken)));
+            missing -= taken;
+            self.offset += taken;
+            if self.offset == segment.tokens {
+                self.segments = &self.segments[1..];
+                self.offset = 0;
+            }
+        }
+        self.parent = hash;
+        Some(hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prompt(runs: &[(u64, u32)]) -> Prompt {
+        Prompt::new(runs.iter().map(|&(c, tokens)| Segment { content: ContentId(c), tokens }))
+    }
+
+    #[test]
+    fn hashes_agree_exactly_as_far_as_whole_blocks_of_tokens_agree() {
+        let a = prompt(&[(1, 100)]);
+        let b = prompt(&[(1, 60), (2, 40)]);
+        let equal = a.block_hashes(0, 16).zip(b.block_hashes(0, 16)).take_while(|(x, y)| x == y).count();
+        assert_eq!(a.common_prefix(&b), 60);
+        assert_eq!(equal, 3, "60 shared tokens are three full blocks of 16");
+        assert_eq!(a.block_hashes(0, 16).count(), 6, "the partial seventh block has no hash");
+    }
+
+    #[test]
+    fn another_namespace_shares_nothing() {
+        let a = prompt(&[(1, 100)]);
+        assert!(a.block_hashes(1, 16).zip(a.block_hashes(2, 16)).all(|(x, y)| x != y));
+    }
+
+    #[test]
+    fn a_longer_run_of_one_content_extends_a_shorter_one() {
+        let (short, long) = (prompt(&[(7, 64)]), prompt(&[(7, 128)]));
+        assert_eq!(short.common_prefix(&long), 64);
+        assert!(short.block_hashes(0, 16).zip(long.block_hashes(0, 16)).all(|(x, y)| x == y));
+    }
+}
