@@ -1,1 +1,17 @@
-//! Not written yet.
+//! Evidence: run folders in, tables out. Records become metrics, metrics become paired comparisons between arms,
+//! comparisons carry their interval, their method and the rung of evidence that they stand on.
+//!
+//! This crate reads run folders only. It knows neither the simulator nor the load generator, and it never fills in
+//! a number that is not there: an absent value stays absent and says why.
+
+mod error;
+mod files;
+mod write;
+
+pub use error::{EvidenceError, LineFault};
+pub use files::{
+    AdapterRef, ArmRole, Divergence, DivergenceLevel, FILE_VERSION, GroupRow, Levels, Manifest, Metric,
+    PlannedRun, ProfileRef, RunState, Status, Summary, SweepArm, SweepPlan, Versioned, Wall, read_json,
+    write_json,
+};
+pub use write::write_atomically;

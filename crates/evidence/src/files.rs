@@ -1,0 +1,391 @@
+//! The documents of a run folder and of a sweep folder: what the binary writes and this crate reads.
+//!
+//! `manifest.json`, `status.json` and `summary.json` lie in a run folder; `sweep_plan.json` and `divergence.json` in
+//! `_sweeps/NAME/`. Each carries its version `v`; a version that is not known is refused, never guessed at.
+
+use crate::{EvidenceError, write_atomically};
+use acb_types::{Digest, Nanos, Outcome, Slo, Source};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// Version of every JSON document that this module defines.
+pub const FILE_VERSION: u32 = 1;
+
+/// Factor levels of a cell by factor name, such as `{"rate_rps": 4.0}`.
+pub type Levels = BTreeMap<String, serde_json::Value>;
+
+/// What a run is: written once, before its first request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`FILE_VERSION`].
+    pub v: u32,
+    /// Name of the run, unique within its sweep; also the folder's name.
+    pub run_id: String,
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Hash of the resolved experiment: runs of different experiments are never compared.
+    pub experiment_digest: Digest,
+    /// Hash of resolved cell, data and program version: what `--resume` goes by.
+    pub cell_digest: Digest,
+    /// Name of the arm.
+    pub arm: String,
+    /// What the arm is in the comparison.
+    pub role: ArmRole,
+    /// Name of the routing policy.
+    pub policy: String,
+    /// What the policy may see, in words.
+    pub information: String,
+    /// Block: runs of one block share arrivals, prompts and difficulties.
+    pub block: u64,
+    /// Factor levels of the cell.
+    pub levels: Levels,
+    /// Who saw the times in the records.
+    pub source: Source,
+    /// Runtime and version, such as `vllm-0.33.0 (simulated)`.
+    pub engine: String,
+    /// Latency profile of a simulated engine; `null` for a real one.
+    pub latency_profile: Option<ProfileRef>,
+    /// Bounds that an on-time request meets.
+    pub slo: Slo,
+    /// Name of the metric that the decision rule is about.
+    pub primary_metric: String,
+    /// The adapter catalogue.
+    pub adapters: Vec<AdapterRef>,
+    /// Replicas of the base model.
+    pub replicas: u32,
+    /// Where quality comes from: `synthetic_table`, `outcome_table`, `scored`.
+    pub quality_source: String,
+    /// Sentences that are printed above every table of these runs.
+    pub labels: Vec<String>,
+    /// Structure and realised popularity of the workload.
+    pub workload: serde_json::Value,
+    /// Version of the program that made the run.
+    pub program_version: String,
+    /// When, in milliseconds since 1970.
+    pub created_unix_ms: u64,
+    /// The block's seed.
+    pub seed: u64,
+}
+
+/// What an arm is in a comparison.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArmRole {
+    /// Something that the treatment must beat.
+    Baseline,
+    /// What the hypothesis is about.
+    Treatment,
+    /// A check on the treatment, such as the same policy under a shuffled prior. Secondary.
+    Control,
+    /// Another arm run again under another routing seed: its difference is noise by construction.
+    AaReplicate {
+        /// The arm that it repeats.
+        of: String,
+    },
+    /// An upper bound that no real policy can reach. Never a competitor.
+    Bound,
+}
+
+/// A latency profile of the simulator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfileRef {
+    /// Its name.
+    pub name: String,
+    /// Whether it was fitted to measurements and checked on held-out ones.
+    pub calibrated: bool,
+}
+
+/// One adapter of the catalogue, as far as evidence needs it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdapterRef {
+    /// Its name.
+    pub name: String,
+    /// LoRA rank.
+    pub rank: u32,
+    /// Weight bytes.
+    pub bytes: u64,
+}
+
+/// Where a run stands: replaced atomically while the run goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// [`FILE_VERSION`].
+    pub v: u32,
+    /// Name of the run.
+    pub run_id: String,
+    /// Where it stands.
+    pub state: RunState,
+    /// When it started, in milliseconds since 1970; `null` while planned.
+    pub started_unix_ms: Option<u64>,
+    /// When the writer was last alive, in milliseconds since 1970.
+    pub heartbeat_unix_ms: u64,
+    /// Requests planned.
+    pub planned_requests: u64,
+    /// Requests that have a record.
+    pub recorded_requests: u64,
+    /// Hash of `requests.jsonl`; only when complete.
+    pub record_digest: Option<Digest>,
+    /// Why it failed or was interrupted.
+    pub message: Option<String>,
+}
+
+/// State of a run. Only `complete` is evidence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// Not started.
+    Planned,
+    /// Going on, or killed since the last heartbeat.
+    Running,
+    /// Every file is whole.
+    Complete,
+    /// Ended by an error.
+    Failed,
+    /// Ended by the user.
+    Interrupted,
+}
+
+impl Status {
+    /// A run that has not started.
+    #[must_use]
+    pub fn planned(run_id: &str, planned_requests: u64, now_unix_ms: u64) -> Self {
+        Self {
+            v: FILE_VERSION,
+            run_id: run_id.to_owned(),
+            state: RunState::Planned,
+            started_unix_ms: None,
+            heartbeat_unix_ms: now_unix_ms,
+            planned_requests,
+            recorded_requests: 0,
+            record_digest: None,
+            message: None,
+        }
+    }
+
+    /// Whether the run claims to go on though its writer has been silent for longer than `limit_ms`.
+    #[must_use]
+    pub fn is_stale(&self, now_unix_ms: u64, limit_ms: u64) -> bool {
+        self.state == RunState::Running && now_unix_ms.saturating_sub(self.heartbeat_unix_ms) > limit_ms
+    }
+}
+
+/// All metrics of one run: `summary.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// [`FILE_VERSION`].
+    pub v: u32,
+    /// Name of the run.
+    pub run_id: String,
+    /// Requests with a record, failures included.
+    pub requests: u64,
+    /// How they ended.
+    pub outcomes: BTreeMap<Outcome, u64>,
+    /// The time that rates are over; `null` for a run without records.
+    pub wall: Option<Wall>,
+    /// Every metric of the registry by name.
+    pub metrics: BTreeMap<String, Metric>,
+    /// One row per adapter that served, by name (`base` for none).
+    pub per_adapter: Vec<GroupRow>,
+    /// One row per tenant, by number.
+    pub per_tenant: Vec<GroupRow>,
+}
+
+/// The time that rates are over: from the first due time to the last end, for open and closed loops alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wall {
+    /// The earliest due time.
+    pub first_due_ns: Nanos,
+    /// The latest time on any record. A request that never ended counts with the last thing that happened to it.
+    pub last_end_ns: Nanos,
+}
+
+/// A number with its unit, its source and its sample, or the reason why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// The number; `null` is not zero.
+    pub value: Option<f64>,
+    /// Unit of value and bounds.
+    pub unit: String,
+    /// Who saw what it is made of.
+    pub source: Source,
+    /// Observations that it is made of.
+    pub n: u64,
+    /// Lower end of a 95 % interval within this run, where the metric is a quantile. It takes requests for
+    /// independent, which they are not: use it to judge a tail's resolution, never to compare arms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Upper end of that interval; absent when the sample is too small for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// Why the value is null.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Latency and attainment of one adapter or tenant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupRow {
+    /// Adapter name, or tenant number.
+    pub name: String,
+    /// Requests, failures included.
+    pub requests: u64,
+    /// Requests answered in full.
+    pub ok: u64,
+    /// Share of its requests that met every bound; failures are misses.
+    pub slo_attainment: f64,
+    /// Median TTFT of answered requests in milliseconds; `null` when the sample is too small.
+    pub p50_ttft_ms: Option<f64>,
+    /// 95th percentile, as above.
+    pub p95_ttft_ms: Option<f64>,
+    /// 99th percentile, as above.
+    pub p99_ttft_ms: Option<f64>,
+    /// The longest TTFT.
+    pub max_ttft_ms: Option<f64>,
+}
+
+/// What a sweep set out to do: `_sweeps/NAME/sweep_plan.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SweepPlan {
+    /// [`FILE_VERSION`].
+    pub v: u32,
+    /// Name of the sweep; also the folder's name.
+    pub sweep: String,
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Hash of the resolved experiment, as in the manifests of its runs.
+    pub experiment_digest: Digest,
+    /// The question that the experiment asks.
+    pub question: String,
+    /// What it expects.
+    pub hypothesis: String,
+    /// The arms in the order of the file.
+    pub arms: Vec<SweepArm>,
+    /// The blocks.
+    pub blocks: Vec<u64>,
+    /// Metric of the decision rule.
+    pub primary_metric: String,
+    /// Level of the family-wise test, such as 0.05.
+    pub alpha: f64,
+    /// Every run that was planned, in the order of execution.
+    pub runs: Vec<PlannedRun>,
+}
+
+/// One arm of a sweep.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SweepArm {
+    /// Its name.
+    pub name: String,
+    /// What it is in the comparison.
+    pub role: ArmRole,
+    /// Name of its policy.
+    pub policy: String,
+    /// What the policy may see, in words.
+    pub information: String,
+}
+
+/// One run of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedRun {
+    /// Name of the run; its folder is beside `_sweeps`.
+    pub run_id: String,
+    /// Name of its arm.
+    pub arm: String,
+    /// Its block.
+    pub block: u64,
+    /// Its factor levels.
+    pub levels: Levels,
+    /// Requests planned.
+    pub requests: u64,
+    /// What `--resume` goes by.
+    pub cell_digest: Digest,
+}
+
+/// How often arms decide differently over the planned workload: `_sweeps/NAME/divergence.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Divergence {
+    /// [`FILE_VERSION`].
+    pub v: u32,
+    /// Arms in the order of rows and columns.
+    pub arms: Vec<String>,
+    /// One pair of matrices per level.
+    pub levels: Vec<DivergenceLevel>,
+}
+
+/// The divergence matrices of one level. Both are symmetric with a zero diagonal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DivergenceLevel {
+    /// Factor levels.
+    pub levels: Levels,
+    /// Requests replayed.
+    pub requests: u64,
+    /// `adapter[i][j]`: share of requests for which arms i and j choose different adapters.
+    pub adapter: Vec<Vec<f64>>,
+    /// `replica[i][j]`: share of requests for which they choose different replicas.
+    pub replica: Vec<Vec<f64>>,
+}
+
+/// A JSON document with a version.
+pub trait Versioned: Serialize + DeserializeOwned {
+    /// File name within its folder.
+    const FILE: &'static str;
+    /// Version that this program reads and writes.
+    const VERSION: u32 = FILE_VERSION;
+}
+
+impl Versioned for Manifest {
+    const FILE: &'static str = "manifest.json";
+}
+impl Versioned for Status {
+    const FILE: &'static str = "status.json";
+}
+impl Versioned for Summary {
+    const FILE: &'static str = "summary.json";
+}
+impl Versioned for SweepPlan {
+    const FILE: &'static str = "sweep_plan.json";
+}
+impl Versioned for Divergence {
+    const FILE: &'static str = "divergence.json";
+}
+
+/// Reads the document of this type from its place in `folder`.
+///
+/// # Errors
+/// When it can't be read, has another version, or is not what it should be; the error names file and place.
+pub fn read_json<T: Versioned>(folder: &Path) -> Result<T, EvidenceError> {
+    #[derive(Deserialize)]
+    struct Version {
+        v: u64,
+    }
+    let path = folder.join(T::FILE);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(source) => return Err(EvidenceError::Io { path, source }),
+    };
+    let document =
+        |path, error: serde_json::Error| EvidenceError::Document { path, message: error.to_string() };
+    match serde_json::from_slice::<Version>(&bytes) {
+        Err(error) => Err(document(path, error)),
+        Ok(Version { v: found }) if found != u64::from(T::VERSION) => {
+            Err(EvidenceError::Version { path, found, known: T::VERSION })
+        }
+        Ok(_) => serde_json::from_slice(&bytes).map_err(|error| document(path, error)),
+    }
+}
+
+/// Writes the document atomically to its place in `folder`, indented, with a final line end.
+///
+/// # Errors
+/// When the file can't be written.
+pub fn write_json<T: Versioned>(folder: &Path, document: &T) -> Result<(), EvidenceError> {
+    let path = folder.join(T::FILE);
+    let mut bytes = match serde_json::to_vec_pretty(document) {
+        Ok(bytes) => bytes,
+        Err(error) => return Err(EvidenceError::Document { path, message: error.to_string() }),
+    };
+    bytes.push(b'\n');
+    write_atomically(&path, &bytes)
+}
