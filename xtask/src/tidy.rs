@@ -1,0 +1,101 @@
+//! Runs every rule over the repository.
+
+use crate::fault::Fault;
+use crate::sizes::Long;
+use crate::source::Source;
+use crate::tree::TextFile;
+use crate::{bans, generated, layering, links, sizes, text, tree};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// What was found.
+#[derive(Debug)]
+pub struct Report {
+    faults: Vec<Fault>,
+    files: usize,
+    long: Long,
+}
+
+impl Report {
+    /// Prints the faults to stdout and a count to stderr; true when there are no faults.
+    pub fn print(&self) -> bool {
+        for fault in &self.faults {
+            println!("{fault}");
+        }
+        eprintln!(
+            "tidy: {} files, {} faults; {} files over 400 lines, {} functions over 40 lines",
+            self.files,
+            self.faults.len(),
+            self.long.files,
+            self.long.functions
+        );
+        self.faults.is_empty()
+    }
+}
+
+/// Checks the repository at `root`.
+///
+/// # Errors
+/// When a file can't be read, cargo fails, or `acb` doesn't build.
+pub fn check(root: &Path) -> Result<Report, String> {
+    let files = tree::text_files(root).map_err(|error| format!("reading the repository: {error}"))?;
+    let (mut faults, long) = check_files(&files);
+    faults.extend(layering::check(&layering::crates(root)?));
+    faults.extend(generated::check(root)?);
+    faults.sort();
+    Ok(Report { faults, files: files.len(), long })
+}
+
+fn check_files(files: &[TextFile]) -> (Vec<Fault>, Long) {
+    let paths: BTreeSet<String> = files.iter().map(|file| file.path.clone()).collect();
+    let (mut faults, mut long) = (Vec::new(), Long::default());
+    for file in files {
+        faults.extend(text::check(file));
+        if file.has_extension("md") {
+            faults.extend(links::check(file, &paths));
+        }
+        if file.has_extension("rs") {
+            match Source::parse(&file.path, &file.text) {
+                Ok(source) => {
+                    faults.extend(sizes::check(&source, &mut long));
+                    faults.extend(bans::check(&source));
+                }
+                Err(error) => faults.push(Fault::of(&file.path, error)),
+            }
+        }
+    }
+    (faults, long)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_is_tidy() {
+        let report = check(&crate::root()).expect("the rules can be checked");
+        assert!(report.print(), "the faults are listed above; `cargo xtask tidy` prints them too");
+    }
+
+    #[test]
+    fn every_kind_of_rule_reaches_the_report() {
+        let file = |path: &str, text: &str| TextFile { path: path.into(), text: text.into() };
+        let files = [
+            file("crates/sim/src/a.rs", "fn a() { b.unwrap(); }\n// }\n"),
+            file("crates/sim/src/b.rs", "fn a() { \"\n"),
+            file("crates/sim/src/c.rs", &"const A: u8 = 0;\n".repeat(601)),
+            file("README.md", "[a](gone.md)\n"),
+        ];
+        let (faults, _) = check_files(&files);
+        let found: Vec<(&str, usize)> =
+            faults.iter().map(|fault| (fault.path.as_str(), fault.line)).collect();
+        let expected = [
+            ("crates/sim/src/a.rs", 2),
+            ("crates/sim/src/a.rs", 1),
+            ("crates/sim/src/b.rs", 0),
+            ("crates/sim/src/c.rs", 0),
+            ("README.md", 1),
+        ];
+        assert_eq!(found, expected);
+    }
+}
