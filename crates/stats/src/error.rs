@@ -1,0 +1,71 @@
+//! Why there is no number.
+
+/// Why an estimate can't be given.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum StatsError {
+    /// The sample is too small for what is asked.
+    #[error("not estimable: {what} needs at least {needed} observations, there are {have}")]
+    NotEstimable {
+        /// What was asked for.
+        what: &'static str,
+        /// Observations that there are.
+        have: usize,
+        /// The least that would do.
+        needed: usize,
+    },
+    /// A value is NaN or infinite.
+    #[error("value {index} is {value}; only finite numbers can be compared")]
+    NotFinite {
+        /// Its position, from 0.
+        index: usize,
+        /// What it is.
+        value: f64,
+    },
+    /// A parameter lies outside its range.
+    #[error("{name} is {value}, but must lie in {range}")]
+    OutOfRange {
+        /// Name of the parameter.
+        name: &'static str,
+        /// What it is.
+        value: f64,
+        /// Where it must lie.
+        range: &'static str,
+    },
+    /// All observations are the same, so that nothing can be said about their spread.
+    #[error("not estimable: all {have} observations are equal")]
+    NoSpread {
+        /// Observations that there are.
+        have: usize,
+    },
+    /// The sample is larger than the method can take in reasonable time.
+    #[error("{what} takes at most {limit} observations, there are {have}")]
+    TooMany {
+        /// What was asked for.
+        what: &'static str,
+        /// Observations that there are.
+        have: usize,
+        /// The most that it takes.
+        limit: usize,
+    },
+}
+
+/// Refuses NaN and infinity.
+pub(crate) fn check_finite(values: &[f64]) -> Result<(), StatsError> {
+    match values.iter().position(|value| !value.is_finite()) {
+        Some(index) => Err(StatsError::NotFinite { index, value: values[index] }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a level that is not strictly between 0 and 1.
+pub(crate) fn check_level(name: &'static str, value: f64) -> Result<(), StatsError> {
+    if value > 0.0 && value < 1.0 {
+        return Ok(());
+    }
+    Err(StatsError::OutOfRange { name, value, range: "0 to 1, both excluded" })
+}
+
+/// Refuses a sample that is too small.
+pub(crate) fn check_size(what: &'static str, have: usize, needed: usize) -> Result<(), StatsError> {
+    if have >= needed { Ok(()) } else { Err(StatsError::NotEstimable { what, have, needed }) }
+}
