@@ -1,0 +1,3 @@
+//! From an experiment file to paired evidence: spec, plan, gates, runs and commands.
+
+pub mod spec;
