@@ -4,7 +4,7 @@ use acb_types::{AdapterId, Nanos, ReplicaId, RequestId};
 use serde::{Deserialize, Serialize};
 
 /// What a server says of itself when it is scraped. `None`: the runtime does not say, which is never zero.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplicaSnapshot {
     /// Requests that hold KV memory and are being computed.
     pub running: Option<u32>,
@@ -20,6 +20,25 @@ pub struct ReplicaSnapshot {
     pub cpu_adapters: Option<Vec<AdapterId>>,
     /// Adapters with a request in flight (what vLLM's `lora_requests_info` really shows), ascending.
     pub active_adapters: Option<Vec<AdapterId>>,
+}
+
+impl Clone for ReplicaSnapshot {
+    fn clone(&self) -> Self {
+        let mut copy = Self::default();
+        copy.clone_from(self);
+        copy
+    }
+
+    /// Keeps the lists' memory: a true-state policy takes in a scrape of every replica per dispatch.
+    fn clone_from(&mut self, source: &Self) {
+        self.running = source.running;
+        self.queued = source.queued;
+        self.pending_prefill_tokens = source.pending_prefill_tokens;
+        self.free_kv_tokens = source.free_kv_tokens;
+        self.gpu_adapters.clone_from(&source.gpu_adapters);
+        self.cpu_adapters.clone_from(&source.cpu_adapters);
+        self.active_adapters.clone_from(&source.active_adapters);
+    }
 }
 
 /// Something that happened, with the time that the caller read.

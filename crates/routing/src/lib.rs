@@ -5,10 +5,34 @@
 //!
 //! This crate does not know engines: what a policy may see of a replica is a [`ReplicaView`].
 
+mod context;
+mod error;
 mod event;
+mod hash;
+mod lru;
+mod policies;
 mod policy;
+mod prefix;
+mod replay;
+mod router;
+mod row;
+mod spec;
 mod state;
+#[cfg(test)]
+mod testing;
 
+pub use context::{CostModel, PrefixIndexSpec, RouterContext};
+pub use error::RoutingError;
 pub use event::{ReplicaSnapshot, RouterEvent};
+pub use policies::{
+    AdapterChoice, AdapterHashBoundedSpec, BaseSpec, CacheStaticSpec, IsolationScope, LeastInFlightSpec,
+    MultitaskSpec, OracleSpec, PowerOfTwoSpec, RandomSpec, RoundRobinSpec, SeedCacheModel, SeedCandidates,
+    SeedMode, SeedScoreSpec, SemanticSpec, SpecialistsSpec, StickySessionSpec,
+};
 pub use policy::{Decision, Information, Reason, RoutingPolicy};
+pub use prefix::{PrefixIndex, PrefixUse};
+pub use replay::replay;
+pub use router::{Router, RowLog};
+pub use row::{RoutingRow, Views};
+pub use spec::PolicySpec;
 pub use state::{DispatchState, ReplicaView, Scraped};

@@ -1,6 +1,6 @@
 //! The one trait that every arm implements.
 
-use crate::{DispatchState, RouterEvent};
+use crate::{DispatchState, PrefixUse, RouterEvent};
 use acb_types::{AdapterId, Nanos, ReplicaId, Request, Stream};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -9,7 +9,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "sees", rename_all = "snake_case")]
 pub enum Information {
-    /// The request alone.
+    /// The requests alone: neither where they went nor what came back.
     Nothing,
     /// The request, what the router itself sent, and what came back.
     OwnHistory,
@@ -22,6 +22,17 @@ pub enum Information {
     TrueState,
     /// Hidden truth: outcomes of answers not yet given. Only the oracle.
     Truth,
+}
+
+impl Information {
+    /// Whether scraped server state is part of it.
+    #[must_use]
+    pub fn sees_scrapes(self) -> bool {
+        match self {
+            Self::Nothing | Self::OwnHistory | Self::Truth => false,
+            Self::Scraped { .. } | Self::TrueState => true,
+        }
+    }
 }
 
 impl fmt::Display for Information {
@@ -111,8 +122,12 @@ pub trait RoutingPolicy: Send {
     fn name(&self) -> &'static str;
     /// What it is allowed to see.
     fn information(&self) -> Information;
+    /// Whether it looks at cached prefixes: an index is kept only for a policy that does.
+    fn prefixes(&self) -> PrefixUse {
+        PrefixUse::Unused
+    }
     /// Chooses for one request.
     fn route(&mut self, request: &Request, state: &DispatchState, rng: &mut Stream) -> Decision;
-    /// Is told what happened, after the state has taken it in.
+    /// Is told what happened, after the state has taken it in. Scrapes come only to a policy that declares them.
     fn observe(&mut self, _event: &RouterEvent) {}
 }

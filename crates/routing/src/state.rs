@@ -1,7 +1,7 @@
 //! What a policy sees when it decides. (The router that keeps it current is in `router.rs`.)
 
-use crate::ReplicaSnapshot;
-use acb_types::{AdapterId, Adapters, Nanos, ReplicaId};
+use crate::{PrefixIndex, PrefixUse, ReplicaSnapshot, RouterContext};
+use acb_types::{AdapterId, Adapters, Nanos, ReplicaId, Request};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -23,10 +23,44 @@ pub struct ReplicaView {
     pub in_flight: u32,
     /// Prompt tokens, less the router's estimate of cached ones, of in-flight requests without a first token yet.
     pub pending_prefill_tokens: u64,
+    /// The part of `pending_prefill_tokens` that was sent after the last scrape was true, so that the scrape can't
+    /// show it. All of it before the first scrape.
+    pub unscraped_prefill_tokens: u64,
     /// In-flight requests by adapter (`None`: base), ascending.
     pub in_flight_by_adapter: Vec<(Option<AdapterId>, u32)>,
     /// The last scrape; `None` when the policy does not look or none has come yet.
     pub scraped: Option<Scraped>,
+}
+
+impl ReplicaView {
+    /// In-flight requests under this adapter.
+    #[must_use]
+    pub fn in_flight_under(&self, adapter: Option<AdapterId>) -> u32 {
+        self.place(adapter).map_or(0, |at| self.in_flight_by_adapter[at].1)
+    }
+
+    pub(crate) fn sent(&mut self, adapter: Option<AdapterId>, prefill_tokens: u64) {
+        self.in_flight += 1;
+        self.pending_prefill_tokens += prefill_tokens;
+        self.unscraped_prefill_tokens += prefill_tokens;
+        match self.place(adapter) {
+            Ok(at) => self.in_flight_by_adapter[at].1 += 1,
+            Err(at) => self.in_flight_by_adapter.insert(at, (adapter, 1)),
+        }
+    }
+
+    pub(crate) fn ended(&mut self, adapter: Option<AdapterId>) {
+        let at = self.place(adapter).expect("an in-flight request is counted under its adapter");
+        self.in_flight -= 1;
+        self.in_flight_by_adapter[at].1 -= 1;
+        if self.in_flight_by_adapter[at].1 == 0 {
+            self.in_flight_by_adapter.remove(at);
+        }
+    }
+
+    fn place(&self, adapter: Option<AdapterId>) -> Result<usize, usize> {
+        self.in_flight_by_adapter.binary_search_by_key(&adapter, |&(a, _)| a)
+    }
 }
 
 /// Everything that a policy may see besides the request.
@@ -38,4 +72,60 @@ pub struct DispatchState {
     pub replicas: Vec<ReplicaView>,
     /// The catalogue.
     pub adapters: Arc<Adapters>,
+    pub(crate) prefixes: Option<PrefixIndex>,
+}
+
+impl DispatchState {
+    pub(crate) fn new(context: &RouterContext, prefixes: PrefixUse) -> Self {
+        let view = |id| ReplicaView {
+            id: ReplicaId(id),
+            in_flight: 0,
+            pending_prefill_tokens: 0,
+            unscraped_prefill_tokens: 0,
+            in_flight_by_adapter: Vec::new(),
+            scraped: None,
+        };
+        Self {
+            now: Nanos::ZERO,
+            replicas: (0..context.replicas).map(view).collect(),
+            adapters: context.adapters.clone(),
+            prefixes: match prefixes {
+                PrefixUse::Unused => None,
+                kept => Some(PrefixIndex::new(context.prefix, kept, context.replicas)),
+            },
+        }
+    }
+
+    /// The replica with the fewest requests in flight, ties to the lowest id.
+    #[must_use]
+    pub fn least_in_flight(&self) -> ReplicaId {
+        let least = self.replicas.iter().min_by_key(|v| v.in_flight);
+        least.expect("a cluster has a replica").id
+    }
+
+    /// Tokens of the request's prompt that the router believes cached on this replica under this adapter.
+    ///
+    /// # Panics
+    /// When the policy did not declare that it looks at prefixes ([`crate::RoutingPolicy::prefixes`]).
+    #[must_use]
+    pub fn prefix_match_tokens(
+        &self,
+        replica: ReplicaId,
+        adapter: Option<AdapterId>,
+        request: &Request,
+    ) -> u32 {
+        self.prefix_index().match_tokens(replica, adapter, request)
+    }
+
+    /// As [`Self::prefix_match_tokens`] for every replica at once, in id order; `tokens` is overwritten.
+    ///
+    /// # Panics
+    /// When the policy did not declare that it looks at prefixes.
+    pub fn prefix_match_all(&self, adapter: Option<AdapterId>, request: &Request, tokens: &mut Vec<u32>) {
+        self.prefix_index().match_all(adapter, request, tokens);
+    }
+
+    fn prefix_index(&self) -> &PrefixIndex {
+        self.prefixes.as_ref().expect("a policy that looks at prefixes declares it")
+    }
 }

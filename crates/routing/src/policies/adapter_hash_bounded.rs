@@ -1,0 +1,108 @@
+//! `adapter_hash_bounded`: a consistent hash of the adapter with bounded loads: the first replica on the ring, from the
+//! adapter's place on, that has room.
+//!
+//! Sees own history. Room is `in_flight < ceil(load_factor * (m + 1) / n)` with `m` requests in flight over `n` replicas
+//! (Mirrokni, Thorup, Zadimoghaddam, "Consistent Hashing with Bounded Loads", SODA 2018), so that somebody always has
+//! room. Parameters: `load_factor` (times the mean load, at least 1), `ring_points` (points per replica: 128 keep the
+//! arcs of two replicas within about 9 % of each other, one standard deviation), `adapter_choice`. Base is hashed as if
+//! it were one more adapter. Lacks any thought of what is really resident.
+
+use super::AdapterChoice;
+use crate::hash::mix;
+use crate::spec::Parameters;
+use crate::{Decision, DispatchState, Information, Reason, RouterContext, RoutingError, RoutingPolicy};
+use acb_types::{AdapterId, ReplicaId, Request, Stream};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The ring and its bound.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AdapterHashBoundedSpec {
+    /// Which adapter serves a request.
+    pub adapter_choice: AdapterChoice,
+    /// Highest load of a replica, as a multiple of the mean load; at least 1.
+    pub load_factor: f64,
+    /// Points of each replica on the ring, at least 1.
+    pub ring_points: u32,
+}
+
+impl Default for AdapterHashBoundedSpec {
+    fn default() -> Self {
+        Self { adapter_choice: AdapterChoice::default(), load_factor: 1.25, ring_points: 128 }
+    }
+}
+
+impl Parameters for AdapterHashBoundedSpec {
+    fn name(&self) -> &'static str {
+        "adapter_hash_bounded"
+    }
+    fn summary(&self) -> &'static str {
+        "consistent hash of the adapter; a full replica spills to the next on the ring"
+    }
+    fn information(&self) -> Information {
+        Information::OwnHistory
+    }
+    fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError> {
+        let refuse = |parameter, value, allowed| {
+            Err(RoutingError::Parameter { owner: self.name(), parameter, value, allowed })
+        };
+        if !(self.load_factor >= 1.0 && self.load_factor.is_finite()) {
+            return refuse("load_factor", self.load_factor, "a finite number of at least 1");
+        }
+        if self.ring_points == 0 {
+            return refuse("ring_points", 0.0, "at least 1");
+        }
+        self.adapter_choice.check(self.name(), &context.adapters)?;
+        Ok(Box::new(AdapterHashBounded {
+            spec: self.clone(),
+            ring: ring(context.replicas, self.ring_points),
+        }))
+    }
+}
+
+/// Points and their replicas, ascending.
+fn ring(replicas: u32, points: u32) -> Vec<(u64, ReplicaId)> {
+    let point = |replica: u32, point: u32| mix(mix(u64::from(replica)) ^ u64::from(point));
+    let of = |r| (0..points).map(move |p| (point(r, p), ReplicaId(r)));
+    let mut ring: Vec<_> = (0..replicas).flat_map(of).collect();
+    ring.sort_unstable();
+    ring
+}
+
+struct AdapterHashBounded {
+    spec: AdapterHashBoundedSpec,
+    ring: Vec<(u64, ReplicaId)>,
+}
+
+impl AdapterHashBounded {
+    fn place(&self, adapter: Option<AdapterId>, state: &DispatchState) -> (ReplicaId, Reason) {
+        let in_flight: u64 = state.replicas.iter().map(|v| u64::from(v.in_flight)).sum();
+        let mean = (in_flight + 1) as f64 / state.replicas.len() as f64;
+        let bound = (self.spec.load_factor * mean).ceil();
+        // The adapter's own key must not be the key of a replica's point.
+        let key = mix(!adapter.map_or(0, |a| 1 + u64::from(a.0)));
+        let first = self.ring.partition_point(|&(point, _)| point < key);
+        let (after, before) = (&self.ring[first..], &self.ring[..first]);
+        for (step, &(_, replica)) in after.iter().chain(before).enumerate() {
+            if f64::from(state.replicas[replica.index()].in_flight) < bound {
+                return (replica, if step == 0 { Reason::Hash } else { Reason::HashSpilled });
+            }
+        }
+        unreachable!("not every replica can be above a bound that is at least the mean")
+    }
+}
+
+impl RoutingPolicy for AdapterHashBounded {
+    fn name(&self) -> &'static str {
+        self.spec.name()
+    }
+    fn information(&self) -> Information {
+        self.spec.information()
+    }
+    fn route(&mut self, request: &Request, state: &DispatchState, _: &mut Stream) -> Decision {
+        let adapter = self.spec.adapter_choice.of(request, &state.adapters);
+        let (replica, reason) = self.place(adapter, state);
+        Decision { replica, adapter, reason }
+    }
+}

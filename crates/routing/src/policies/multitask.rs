@@ -1,0 +1,33 @@
+//! `multitask`: the multitask adapter always, on the replica with the fewest requests in flight.
+//!
+//! Sees own history. No parameters. One adapter is resident everywhere and one namespace is cached, at the price of the
+//! specialists' quality.
+
+use super::AdapterChoice;
+use super::least_in_flight::LeastInFlight;
+use crate::spec::Parameters;
+use crate::{Information, RouterContext, RoutingError, RoutingPolicy};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// No parameters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MultitaskSpec {}
+
+impl Parameters for MultitaskSpec {
+    fn name(&self) -> &'static str {
+        "multitask"
+    }
+    fn summary(&self) -> &'static str {
+        "multitask adapter always; replica with the fewest requests in flight"
+    }
+    fn information(&self) -> Information {
+        Information::OwnHistory
+    }
+    fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError> {
+        let choice = AdapterChoice::Multitask;
+        choice.check(self.name(), &context.adapters)?;
+        Ok(Box::new(LeastInFlight { name: self.name(), choice }))
+    }
+}

@@ -1,0 +1,299 @@
+//! `seed_score`: the original harness's router, kept so that its preregistration can be judged by its own rule.
+//!
+//! It chooses an adapter name only: the first of the offered adapters, in catalogue order, with the highest
+//! `prior + alpha * cached_tokens - beta * active_load(adapter) - gamma * [session has another adapter]
+//! - delta * isolation_penalty - epsilon * [adapter never used]`. The penalty is 1 when the scope is tenant or trust
+//! group, the request has no cache salt, and the adapter has been used, but not yet by this tenant or group: a
+//! first-touch cost. The other modes are its other policies over the same state. The fixed prior table of the original
+//! is the caller's [`RouterContext::prior`].
+//!
+//! Sees own history. All weights are in units of prior quality, per cached token (`alpha`) and per request in flight
+//! (`beta`).
+//!
+//! Differs from the original in four things: cached tokens are whole blocks of tokens from the router's index at
+//! dispatch (there: words, the partial block included, after completion); the place, which the original never chose, is
+//! the replica with the fewest requests in flight, and cached tokens are those of that replica while loads count over
+//! the cluster; `activated_lora` shares all of a prompt among adapters, which is the same as long as prompts differ
+//! before the marker, as in E001; sessions are remembered up to `sessions_remembered`.
+
+use crate::lru::Lru;
+use crate::spec::Parameters;
+use crate::{
+    Decision, DispatchState, Information, PrefixUse, Reason, ReplicaView, RouterContext, RoutingError,
+    RoutingPolicy,
+};
+use acb_types::{AdapterId, AdapterRole, Adapters, QualityTable, ReplicaId, Request, SessionId, Stream};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The original's policies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SeedMode {
+    /// The score in full: its `specialists`, and with `beta` 0 its `cache_static`.
+    #[default]
+    CacheAware,
+    /// The task's specialist, else multitask, else the first.
+    Semantic,
+    /// The session's adapter while its prior for the task is at least 0.70, else as `semantic`.
+    StickySession,
+    /// `prior + 0.2 * cached / prompt tokens`: a heuristic in spite of its name.
+    Oracle,
+    /// The multitask adapter.
+    Multitask,
+    /// The base model.
+    Base,
+}
+
+/// Who shares cached prefixes in the original's simulator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SeedCacheModel {
+    /// Nobody: a namespace per adapter.
+    #[default]
+    StandardLora,
+    /// All adapters.
+    BaseShared,
+    /// All adapters up to the invocation marker: see the module's head.
+    ActivatedLora,
+}
+
+/// Which adapters are offered to the score.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SeedCandidates {
+    /// Those trained for one task: E001's four.
+    #[default]
+    Specialists,
+    /// The multitask adapter too.
+    WithMultitask,
+}
+
+/// Who counts as one party for the isolation penalty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IsolationScope {
+    /// Nobody: no penalty.
+    None,
+    /// The tenant.
+    Tenant,
+    /// The trust group.
+    #[default]
+    TrustGroup,
+}
+
+/// The original's weights and switches, with the original's defaults.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SeedScoreSpec {
+    /// Prior quality per cached token.
+    pub alpha: f64,
+    /// Prior quality per request in flight under the adapter.
+    pub beta: f64,
+    /// Prior quality lost when the session last had another adapter.
+    pub gamma: f64,
+    /// Prior quality lost at the first touch of a used adapter by another party.
+    pub delta: f64,
+    /// Prior quality lost when the adapter was never used.
+    pub epsilon: f64,
+    /// Which of the original's policies.
+    pub mode: SeedMode,
+    /// Who shares cached prefixes.
+    pub cache_model: SeedCacheModel,
+    /// Which adapters are offered.
+    pub candidates: SeedCandidates,
+    /// Who counts as one party.
+    pub isolation_scope: IsolationScope,
+    /// Sessions remembered; the one that was quiet longest is forgotten first.
+    pub sessions_remembered: u64,
+}
+
+impl Default for SeedScoreSpec {
+    fn default() -> Self {
+        Self {
+            alpha: 0.01,
+            beta: 0.001,
+            gamma: 0.10,
+            delta: 0.25,
+            epsilon: 0.05,
+            mode: SeedMode::default(),
+            cache_model: SeedCacheModel::default(),
+            candidates: SeedCandidates::default(),
+            isolation_scope: IsolationScope::default(),
+            sessions_remembered: 100_000,
+        }
+    }
+}
+
+/// Prior at which `sticky_session` keeps the session's adapter.
+const SUITS_AT_PRIOR: f64 = 0.70;
+/// Weight of the cached share in the `oracle` mode.
+const ORACLE_CACHED_WEIGHT: f64 = 0.2;
+
+impl Parameters for SeedScoreSpec {
+    fn name(&self) -> &'static str {
+        "seed_score"
+    }
+    fn summary(&self) -> &'static str {
+        "the original harness's score over adapters; replica with the fewest requests in flight"
+    }
+    fn information(&self) -> Information {
+        Information::OwnHistory
+    }
+    fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError> {
+        let weights = [
+            ("alpha", self.alpha),
+            ("beta", self.beta),
+            ("gamma", self.gamma),
+            ("delta", self.delta),
+            ("epsilon", self.epsilon),
+        ];
+        for (parameter, value) in weights {
+            if !value.is_finite() {
+                let (owner, allowed) = (self.name(), "a finite number");
+                return Err(RoutingError::Parameter { owner, parameter, value, allowed });
+            }
+        }
+        let offered = self.offered(&context.adapters);
+        match self.mode {
+            SeedMode::Base => {}
+            SeedMode::Multitask if context.adapters.multitask().is_none() => {
+                return Err(RoutingError::NoMultitask { policy: self.name() });
+            }
+            _ if offered.is_empty() => return Err(RoutingError::NoAdapters { policy: self.name() }),
+            _ => {}
+        }
+        Ok(Box::new(SeedScore {
+            spec: self.clone(),
+            prior: context.prior.clone(),
+            offered,
+            sessions: Lru::new(self.sessions_remembered),
+            used: BTreeSet::new(),
+            parties: BTreeSet::new(),
+        }))
+    }
+}
+
+impl SeedScoreSpec {
+    fn offered(&self, adapters: &Adapters) -> Vec<AdapterId> {
+        let offers = |role| match role {
+            AdapterRole::Specialist(_) => true,
+            AdapterRole::Multitask => self.candidates == SeedCandidates::WithMultitask,
+            AdapterRole::Placebo => false,
+        };
+        adapters.iter().filter(|a| offers(a.role)).map(|a| a.id).collect()
+    }
+}
+
+struct SeedScore {
+    spec: SeedScoreSpec,
+    prior: Arc<QualityTable>,
+    offered: Vec<AdapterId>,
+    sessions: Lru<SessionId, AdapterId>,
+    used: BTreeSet<AdapterId>,
+    parties: BTreeSet<(AdapterId, u32)>,
+}
+
+impl RoutingPolicy for SeedScore {
+    fn name(&self) -> &'static str {
+        self.spec.name()
+    }
+    fn information(&self) -> Information {
+        self.spec.information()
+    }
+    fn prefixes(&self) -> PrefixUse {
+        match (self.spec.mode, self.spec.cache_model) {
+            (SeedMode::CacheAware | SeedMode::Oracle, SeedCacheModel::StandardLora) => PrefixUse::PerAdapter,
+            (SeedMode::CacheAware | SeedMode::Oracle, _) => PrefixUse::SharedByAdapters,
+            _ => PrefixUse::Unused,
+        }
+    }
+    fn route(&mut self, request: &Request, state: &DispatchState, _: &mut Stream) -> Decision {
+        let replica = state.least_in_flight();
+        let adapter = match request.required_adapter {
+            Some(required) => Some(required),
+            None => self.choose(request, replica, state),
+        };
+        if let Some(adapter) = adapter {
+            self.remember(request, adapter);
+        }
+        Decision { replica, adapter, reason: Reason::SeedScore }
+    }
+}
+
+impl SeedScore {
+    fn choose(&self, request: &Request, replica: ReplicaId, state: &DispatchState) -> Option<AdapterId> {
+        let prior = |adapter| self.prior.expected(request.task, Some(adapter));
+        let cached = |adapter| f64::from(state.prefix_match_tokens(replica, Some(adapter), request));
+        match self.spec.mode {
+            SeedMode::Base => None,
+            SeedMode::Multitask => state.adapters.multitask(),
+            SeedMode::Semantic => Some(self.expected(request, state)),
+            SeedMode::StickySession => {
+                let kept = self.sessions.get(request.session).copied();
+                let kept = kept.filter(|a| self.offered.contains(a) && prior(*a) >= SUITS_AT_PRIOR);
+                Some(kept.unwrap_or_else(|| self.expected(request, state)))
+            }
+            SeedMode::Oracle => {
+                let tokens = f64::from(request.prompt.tokens().max(1));
+                self.first_highest(|a| prior(a) + ORACLE_CACHED_WEIGHT * cached(a) / tokens)
+            }
+            SeedMode::CacheAware => self.first_highest(|a| {
+                prior(a) + self.spec.alpha * cached(a) - self.penalties(request, a, &state.replicas)
+            }),
+        }
+    }
+
+    fn penalties(&self, request: &Request, adapter: AdapterId, replicas: &[ReplicaView]) -> f64 {
+        let one_if = |holds: bool| f64::from(u8::from(holds));
+        let spec = &self.spec;
+        let load: u32 = replicas.iter().map(|view| view.in_flight_under(Some(adapter))).sum();
+        let switches = self.sessions.get(request.session).is_some_and(|&had| had != adapter);
+        let used = self.used.contains(&adapter);
+        let foreign = self.party(request).is_some_and(|party| !self.parties.contains(&(adapter, party)));
+        spec.beta * f64::from(load)
+            + spec.gamma * one_if(switches)
+            + spec.delta * one_if(used && foreign)
+            + spec.epsilon * one_if(!used)
+    }
+
+    /// Whom the isolation penalty asks about; nobody under a cache salt.
+    fn party(&self, request: &Request) -> Option<u32> {
+        match self.spec.isolation_scope {
+            _ if request.cache_salt.is_some() => None,
+            IsolationScope::None => None,
+            IsolationScope::Tenant => Some(request.tenant.0),
+            IsolationScope::TrustGroup => Some(request.trust_group.0),
+        }
+    }
+
+    fn expected(&self, request: &Request, state: &DispatchState) -> AdapterId {
+        let offered = |adapter: &AdapterId| self.offered.contains(adapter);
+        let specialist = state.adapters.specialist(request.task).filter(offered);
+        specialist.or(state.adapters.multitask().filter(offered)).unwrap_or(self.offered[0])
+    }
+
+    fn first_highest(&self, score: impl Fn(AdapterId) -> f64) -> Option<AdapterId> {
+        let mut best = (f64::NEG_INFINITY, None);
+        for &adapter in &self.offered {
+            let score = score(adapter);
+            if score > best.0 {
+                best = (score, Some(adapter));
+            }
+        }
+        best.1
+    }
+
+    fn remember(&mut self, request: &Request, adapter: AdapterId) {
+        self.sessions.touch(request.session, adapter);
+        self.used.insert(adapter);
+        let party = match self.spec.isolation_scope {
+            IsolationScope::None => return,
+            IsolationScope::Tenant => request.tenant.0,
+            IsolationScope::TrustGroup => request.trust_group.0,
+        };
+        self.parties.insert((adapter, party));
+    }
+}

@@ -1,0 +1,309 @@
+//! `specialists`: the treatment. For every candidate (base, the task's specialist, multitask) on every replica it
+//! expects a time to first token from live state, and takes the candidate with the highest
+//! `quality * P(TTFT within the SLO) - price_per_server_second * server seconds`.
+//!
+//! - `TTFT [ms] = queue + load + slot wait + prefill + one step`, each from the [`CostModel`]:
+//!   - queue: prompt tokens ahead (scraped, less what the replica has worked off since, plus what was sent after the
+//!     scrape) times `ms_per_prefill_token`, plus the wait for a place when `max_running` are in flight;
+//!   - load: 0 in a GPU slot, else `load_ms_cpu` or `load_ms_disk`;
+//!   - slot wait: when other adapters in flight hold all `gpu_slots`, until enough of them are done;
+//!   - prefill: tokens not cached in the adapter's own namespace, by the router's prefix index.
+//! - `P`: the true TTFT is the expected one times a lognormal error of median 1 and log-standard deviation `ttft_sigma`;
+//!   what has passed since the due time is off the budget. Without a TTFT objective `P` is 1.
+//! - server seconds: `prefill + load`, what the choice takes from all other requests of the replica.
+//!
+//! Ties: shorter TTFT, then lowest adapter (base lowest), then lowest replica. When no candidate reaches
+//! `on_time_floor`, nothing can be saved: it takes the adapter of the highest `quality - price * server seconds` on its
+//! quickest replica (`best_effort`).
+//!
+//! Sees state scraped every `scrape_interval_ms` (0: true state) and its own history, which fills in for what a runtime
+//! does not say: residency then is what the last adapters sent there would leave in the slots.
+//!
+//! Lacks: decode interference and the TPOT and E2E objectives; KV memory pressure; other routers' requests since the
+//! scrape; the future worth of an adapter once loaded (price it low when loads amortise).
+
+use super::choice::candidates;
+use crate::lru::Lru;
+use crate::spec::Parameters;
+use crate::{
+    CostModel, Decision, DispatchState, Information, PrefixUse, Reason, ReplicaView, RouterContext,
+    RoutingError, RoutingPolicy,
+};
+use acb_types::{AdapterId, Nanos, QualityTable, ReplicaId, Request, Stream, Tier};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// How it weighs time against quality.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SpecialistsSpec {
+    /// Milliseconds between scrapes of every server; 0 is the state as it is, which only a simulator can give.
+    pub scrape_interval_ms: f64,
+    /// Standard deviation of the logarithm of (true / expected) TTFT; 0 trusts the expectation.
+    pub ttft_sigma: f64,
+    /// Quality, 0 to 1, that one second of a replica's time is worth to other requests.
+    pub price_per_server_second: f64,
+    /// Chance of being on time, 0 to 1, below which no candidate counts as likely to be on time.
+    pub on_time_floor: f64,
+}
+
+impl Default for SpecialistsSpec {
+    fn default() -> Self {
+        Self { scrape_interval_ms: 50.0, ttft_sigma: 0.3, price_per_server_second: 0.1, on_time_floor: 0.05 }
+    }
+}
+
+impl Parameters for SpecialistsSpec {
+    fn name(&self) -> &'static str {
+        "specialists"
+    }
+    fn summary(&self) -> &'static str {
+        "highest expected on-time quality over (base, specialist, multitask) x replica, from live state and cached prefixes"
+    }
+    fn information(&self) -> Information {
+        match Nanos::from_millis_f64(self.scrape_interval_ms) {
+            Nanos::ZERO => Information::TrueState,
+            interval_ns => Information::Scraped { interval_ns },
+        }
+    }
+    fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError> {
+        self.check()?;
+        let history = |_| Residency {
+            gpu: Lru::new(context.costs.gpu_slots.into()),
+            cpu: Lru::new(context.costs.cpu_slots.into()),
+        };
+        Ok(Box::new(Specialists {
+            spec: self.clone(),
+            prior: context.prior.clone(),
+            costs: context.costs,
+            ttft_slo: context.slo.ttft_ns,
+            history: (0..context.replicas).map(history).collect(),
+            matches: Vec::new(),
+            queues_ms: Vec::new(),
+        }))
+    }
+}
+
+impl SpecialistsSpec {
+    fn check(&self) -> Result<(), RoutingError> {
+        let unbounded = 0.0..=f64::MAX;
+        let checks = [
+            ("scrape_interval_ms", self.scrape_interval_ms, 0.0..=1e12, "from 0 to 1e12"),
+            ("ttft_sigma", self.ttft_sigma, unbounded.clone(), "a finite number of at least 0"),
+            (
+                "price_per_server_second",
+                self.price_per_server_second,
+                unbounded,
+                "a finite number of at least 0",
+            ),
+            ("on_time_floor", self.on_time_floor, 0.0..=1.0, "between 0 and 1"),
+        ];
+        for (parameter, value, possible, allowed) in checks {
+            if !possible.contains(&value) {
+                return Err(RoutingError::Parameter { owner: self.name(), parameter, value, allowed });
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Specialists {
+    spec: SpecialistsSpec,
+    prior: Arc<QualityTable>,
+    costs: CostModel,
+    ttft_slo: Option<Nanos>,
+    history: Vec<Residency>,
+    matches: Vec<u32>,
+    queues_ms: Vec<f64>,
+}
+
+/// What the last adapters sent to a replica would leave in its slots, if each tier forgot the least recently used.
+struct Residency {
+    gpu: Lru<AdapterId, ()>,
+    cpu: Lru<AdapterId, ()>,
+}
+
+/// What one candidate is expected to cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Cost {
+    ttft_ms: f64,
+    server_ms: f64,
+}
+
+/// The best candidate so far.
+#[derive(Clone, Copy)]
+struct Best {
+    worth: f64,
+    ttft_ms: f64,
+    decision: Decision,
+}
+
+impl RoutingPolicy for Specialists {
+    fn name(&self) -> &'static str {
+        self.spec.name()
+    }
+    fn information(&self) -> Information {
+        self.spec.information()
+    }
+    fn prefixes(&self) -> PrefixUse {
+        PrefixUse::PerAdapter
+    }
+    fn route(&mut self, request: &Request, state: &DispatchState, _: &mut Stream) -> Decision {
+        let decision = self.decide(request, state);
+        if let Some(adapter) = decision.adapter {
+            let history = &mut self.history[decision.replica.index()];
+            history.gpu.touch(adapter, ());
+            history.cpu.touch(adapter, ());
+        }
+        decision
+    }
+}
+
+impl Specialists {
+    fn decide(&mut self, request: &Request, state: &DispatchState) -> Decision {
+        self.queues_ms.clear();
+        self.queues_ms.extend(state.replicas.iter().map(|view| queue_ms(&self.costs, view, state.now)));
+        let waited = state.now.since(request.due);
+        let budget_ms = self.ttft_slo.map(|slo| slo.as_millis_f64() - waited.as_millis_f64());
+        let (mut likely, mut best_value, mut best_effort) = (false, None, None);
+        for adapter in candidates(request, &state.adapters) {
+            let quality = self.prior.expected(request.task, adapter);
+            let mut matches = std::mem::take(&mut self.matches);
+            state.prefix_match_all(adapter, request, &mut matches);
+            let (mut quickest, mut quickest_server): (Option<(Cost, ReplicaId)>, f64) = (None, f64::INFINITY);
+            for (view, &cached) in state.replicas.iter().zip(&matches) {
+                let uncached = request.prompt.tokens().saturating_sub(cached).max(1);
+                let cost = self.cost(view, adapter, uncached);
+                // Of one adapter, a candidate that is later and dearer than another can't be better.
+                let is_quicker = quickest.is_none_or(|(q, _)| cost.ttft_ms < q.ttft_ms);
+                if !is_quicker && cost.server_ms >= quickest_server {
+                    continue;
+                }
+                if is_quicker {
+                    quickest = Some((cost, view.id));
+                    quickest_server = cost.server_ms;
+                }
+                let on_time = budget_ms.map_or(1.0, |budget| self.on_time(cost.ttft_ms, budget));
+                likely |= on_time >= self.spec.on_time_floor;
+                let worth = quality * on_time - self.price(cost);
+                let decision = Decision { replica: view.id, adapter, reason: Reason::BestValue };
+                keep(&mut best_value, Best { worth, ttft_ms: cost.ttft_ms, decision });
+            }
+            self.matches = matches;
+            if let Some((cost, replica)) = quickest {
+                let worth = quality - self.price(cost);
+                let decision = Decision { replica, adapter, reason: Reason::BestEffort };
+                keep(&mut best_effort, Best { worth, ttft_ms: cost.ttft_ms, decision });
+            }
+        }
+        let best = if likely { best_value } else { best_effort };
+        best.expect("there is always a candidate").decision
+    }
+
+    fn cost(&self, view: &ReplicaView, adapter: Option<AdapterId>, uncached: u32) -> Cost {
+        let costs = &self.costs;
+        let prefill_ms = f64::from(uncached) * costs.ms_per_prefill_token;
+        let queue_ms = self.queues_ms[view.id.index()];
+        let Some(adapter) = adapter else {
+            return Cost { ttft_ms: queue_ms + prefill_ms + costs.step_ms, server_ms: prefill_ms };
+        };
+        let prefill_ms = prefill_ms * costs.adapter_slowdown;
+        let load_ms = match self.tier(view, adapter) {
+            Tier::Gpu => 0.0,
+            Tier::Cpu => costs.load_ms_cpu,
+            Tier::Disk | Tier::Remote => costs.load_ms_disk,
+        };
+        let slot_ms = slot_wait_ms(costs, view, adapter);
+        Cost {
+            ttft_ms: queue_ms + load_ms + slot_ms + prefill_ms + costs.step_ms,
+            server_ms: prefill_ms + load_ms,
+        }
+    }
+
+    /// Where the adapter lies on this replica, as far as is known. An adapter in flight is loaded or about to be.
+    fn tier(&self, view: &ReplicaView, adapter: AdapterId) -> Tier {
+        if view.in_flight_under(Some(adapter)) > 0 {
+            return Tier::Gpu;
+        }
+        let snapshot = view.scraped.as_ref().map(|s| &s.snapshot);
+        let history = &self.history[view.id.index()];
+        let listed = |list: Option<&Vec<AdapterId>>, own: &Lru<AdapterId, ()>| match list {
+            Some(list) => list.binary_search(&adapter).is_ok(),
+            None => own.contains(adapter),
+        };
+        if listed(snapshot.and_then(|s| s.gpu_adapters.as_ref()), &history.gpu) {
+            Tier::Gpu
+        } else if listed(snapshot.and_then(|s| s.cpu_adapters.as_ref()), &history.cpu) {
+            Tier::Cpu
+        } else {
+            Tier::Disk
+        }
+    }
+
+    fn price(&self, cost: Cost) -> f64 {
+        self.spec.price_per_server_second * cost.server_ms * 1e-3
+    }
+
+    fn on_time(&self, ttft_ms: f64, budget_ms: f64) -> f64 {
+        on_time(ttft_ms, budget_ms, self.spec.ttft_sigma)
+    }
+}
+
+/// Keeps the higher worth, then the shorter TTFT, then the earlier in order of adapter and replica.
+fn keep(best: &mut Option<Best>, candidate: Best) {
+    let better = best.is_none_or(|b| {
+        candidate.worth > b.worth || (candidate.worth == b.worth && candidate.ttft_ms < b.ttft_ms)
+    });
+    if better {
+        *best = Some(candidate);
+    }
+}
+
+/// Milliseconds of prefill work ahead, and of waiting for a place in the batch.
+fn queue_ms(costs: &CostModel, view: &ReplicaView, now: Nanos) -> f64 {
+    let own_ms = view.pending_prefill_tokens as f64 * costs.ms_per_prefill_token;
+    let known = view.scraped.as_ref().and_then(|s| Some((s.observed_at, s.snapshot.pending_prefill_tokens?)));
+    let prefill_ms = known.map_or(own_ms, |(observed_at, tokens)| {
+        let seen_ms = tokens as f64 * costs.ms_per_prefill_token;
+        let left_ms = (seen_ms - now.since(observed_at).as_millis_f64()).max(0.0);
+        left_ms + view.unscraped_prefill_tokens as f64 * costs.ms_per_prefill_token
+    });
+    prefill_ms + release_ms(costs, view.in_flight, costs.max_running)
+}
+
+/// Milliseconds until this adapter can have a slot: 0 when it holds one, or when one is free of requests.
+fn slot_wait_ms(costs: &CostModel, view: &ReplicaView, adapter: AdapterId) -> f64 {
+    let held = &view.in_flight_by_adapter;
+    let under_base = u32::from(held.first().is_some_and(|(a, _)| a.is_none()));
+    let mut others = held.len() as u32 - under_base;
+    let scraped = view.scraped.as_ref().and_then(|s| s.snapshot.active_adapters.as_ref());
+    if scraped.is_some_and(|active| active.binary_search(&adapter).is_ok())
+        || view.in_flight_under(Some(adapter)) > 0
+    {
+        return 0.0;
+    }
+    others = others.max(scraped.map_or(0, |active| active.len() as u32));
+    release_ms(costs, others, costs.gpu_slots)
+}
+
+/// Expected milliseconds until one of `places` is free for a newcomer when `holders` hold or wait for them: with
+/// residual times uniform over a residence, the k-th of n ends after k / (n + 1) residences.
+fn release_ms(costs: &CostModel, holders: u32, places: u32) -> f64 {
+    if holders < places {
+        return 0.0;
+    }
+    f64::from(holders - places + 1) / (f64::from(places) + 1.0) * costs.residence_ms()
+}
+
+/// Chance that the true TTFT is within the budget, for a lognormal error of median 1.
+fn on_time(ttft_ms: f64, budget_ms: f64, sigma: f64) -> f64 {
+    if budget_ms <= 0.0 {
+        return 0.0;
+    }
+    let margin = (budget_ms / ttft_ms).ln();
+    if sigma == 0.0 || ttft_ms == 0.0 {
+        return if margin >= 0.0 { 1.0 } else { 0.0 };
+    }
+    0.5 * statrs::function::erf::erfc(-margin / sigma * std::f64::consts::FRAC_1_SQRT_2)
+}

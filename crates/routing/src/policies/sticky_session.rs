@@ -1,0 +1,95 @@
+//! `sticky_session`: a session keeps its replica and adapter while the adapter suits the task; otherwise the task's
+//! specialist (else multitask, else base) on the replica with the fewest requests in flight.
+//!
+//! Sees own history. Parameters: `suits_at_prior` (expected quality, 0 to 1), `sessions_remembered` (sessions). When the
+//! client names an adapter, that one serves, and the session keeps its replica. Lacks a load term: a busy replica
+//! keeps its sessions.
+
+use super::AdapterChoice;
+use crate::lru::Lru;
+use crate::spec::Parameters;
+use crate::{Decision, DispatchState, Information, Reason, RouterContext, RoutingError, RoutingPolicy};
+use acb_types::{AdapterId, QualityTable, ReplicaId, Request, SessionId, Stream};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// When a session keeps its place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct StickySessionSpec {
+    /// Lowest prior quality, 0 to 1, at which the session's adapter still suits a task. The original harness: 0.70.
+    pub suits_at_prior: f64,
+    /// Sessions remembered; the one that was quiet longest is forgotten first.
+    pub sessions_remembered: u64,
+}
+
+impl Default for StickySessionSpec {
+    fn default() -> Self {
+        Self { suits_at_prior: 0.70, sessions_remembered: 100_000 }
+    }
+}
+
+impl Parameters for StickySessionSpec {
+    fn name(&self) -> &'static str {
+        "sticky_session"
+    }
+    fn summary(&self) -> &'static str {
+        "a session keeps replica and adapter while the adapter suits the task; else the task's specialist, least in flight"
+    }
+    fn information(&self) -> Information {
+        Information::OwnHistory
+    }
+    fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError> {
+        if !(0.0..=1.0).contains(&self.suits_at_prior) {
+            return Err(RoutingError::Parameter {
+                owner: self.name(),
+                parameter: "suits_at_prior",
+                value: self.suits_at_prior,
+                allowed: "between 0 and 1",
+            });
+        }
+        Ok(Box::new(StickySession {
+            spec: self.clone(),
+            prior: context.prior.clone(),
+            places: Lru::new(self.sessions_remembered),
+        }))
+    }
+}
+
+struct StickySession {
+    spec: StickySessionSpec,
+    prior: Arc<QualityTable>,
+    places: Lru<SessionId, (ReplicaId, Option<AdapterId>)>,
+}
+
+impl StickySession {
+    fn keeps(&self, request: &Request, adapter: Option<AdapterId>) -> bool {
+        request.required_adapter.is_some()
+            || self.prior.expected(request.task, adapter) >= self.spec.suits_at_prior
+    }
+}
+
+impl RoutingPolicy for StickySession {
+    fn name(&self) -> &'static str {
+        self.spec.name()
+    }
+    fn information(&self) -> Information {
+        self.spec.information()
+    }
+    fn route(&mut self, request: &Request, state: &DispatchState, _: &mut Stream) -> Decision {
+        let place = self.places.get(request.session).copied();
+        let decision = match place {
+            Some((replica, adapter)) if self.keeps(request, adapter) => {
+                let adapter = request.required_adapter.or(adapter);
+                Decision { replica, adapter, reason: Reason::Sticky }
+            }
+            _ => {
+                let adapter = AdapterChoice::Specialist.of(request, &state.adapters);
+                Decision { replica: state.least_in_flight(), adapter, reason: Reason::StickyMoved }
+            }
+        };
+        self.places.touch(request.session, (decision.replica, decision.adapter));
+        decision
+    }
+}

@@ -1,0 +1,240 @@
+//! The router: keeps the state current, asks the policy, holds it to the laws, and logs what it was told and decided.
+
+use crate::{
+    Decision, DispatchState, Information, PolicySpec, ReplicaSnapshot, RouterContext, RouterEvent,
+    RoutingError, RoutingPolicy, RoutingRow, Scraped, Views,
+};
+use acb_types::{AdapterId, Nanos, ReplicaId, Request, RequestId, Stream};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// Takes each row as it happens.
+pub type RowLog = Box<dyn FnMut(&RoutingRow) + Send>;
+
+/// A policy with its state: the same in the simulator, under live load, and in replay.
+///
+/// The caller owns time. It scrapes servers at the interval that [`Router::information`] declares (for
+/// [`Information::TrueState`]: every replica before each dispatch) and passes on what comes back; scrapes for a policy
+/// that declares none are dropped here, so that it can't peek.
+pub struct Router {
+    policy: Box<dyn RoutingPolicy>,
+    state: DispatchState,
+    rng: Stream,
+    in_flight: FxHashMap<RequestId, InFlight>,
+    unscraped: Unscraped,
+    log: Option<RowLog>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    replica: ReplicaId,
+    adapter: Option<AdapterId>,
+    prefill_tokens: u64,
+    first_token: FirstToken,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FirstToken {
+    /// Its prompt tokens count as pending; `sent` numbers the dispatches of the replica.
+    Awaited {
+        sent: u64,
+    },
+    Came,
+}
+
+/// Per replica, the dispatches that the last scrape can't show.
+#[derive(Clone, Debug, Default)]
+struct Unscraped {
+    replicas: Vec<UnscrapedOfReplica>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct UnscrapedOfReplica {
+    next: u64,
+    first_unseen: u64,
+    sent: VecDeque<(Nanos, u64, RequestId)>,
+}
+
+impl Router {
+    /// A router of this policy before anything happened.
+    ///
+    /// # Errors
+    /// When a parameter is impossible, or the context lacks what the policy needs.
+    pub fn new(spec: &PolicySpec, context: RouterContext) -> Result<Self, RoutingError> {
+        context.check()?;
+        let policy = spec.build(&context)?;
+        let scraped = if policy.information().sees_scrapes() { context.replicas as usize } else { 0 };
+        Ok(Self {
+            state: DispatchState::new(&context, policy.prefixes()),
+            rng: context.seed.child("routing").stream(policy.name()),
+            policy,
+            in_flight: FxHashMap::default(),
+            unscraped: Unscraped { replicas: vec![UnscrapedOfReplica::default(); scraped] },
+            log: None,
+        })
+    }
+
+    /// Passes every row to `log` from now on.
+    #[must_use]
+    pub fn with_log(mut self, log: RowLog) -> Self {
+        self.log = Some(log);
+        self
+    }
+
+    /// The policy's name.
+    #[must_use]
+    pub fn policy_name(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    /// What the policy is allowed to see: tells the caller when to scrape.
+    #[must_use]
+    pub fn information(&self) -> Information {
+        self.policy.information()
+    }
+
+    /// What the policy would see now.
+    #[must_use]
+    pub fn state(&self) -> &DispatchState {
+        &self.state
+    }
+
+    /// Decides for one request and counts it as in flight.
+    ///
+    /// # Panics
+    /// When the policy breaks a law (a replica or adapter that does not exist, an adapter other than the required
+    /// one) or the caller dispatches a request that is in flight.
+    pub fn dispatch(&mut self, now: Nanos, request: &Request) -> Decision {
+        self.state.now = now;
+        let decision = self.policy.route(request, &self.state, &mut self.rng);
+        self.assert_lawful(request, decision);
+        if let Some(log) = &mut self.log {
+            let views = Views::of(&self.state);
+            log(&RoutingRow::Decision { at: now, request: request.id, views, decision });
+        }
+        self.account(now, request, decision);
+        decision
+    }
+
+    /// Takes in what happened.
+    ///
+    /// # Panics
+    /// When the event is about a request that is not in flight or a replica that does not exist: the caller's bug.
+    pub fn apply(&mut self, event: &RouterEvent) {
+        match *event {
+            RouterEvent::FirstToken { request, .. } => self.first_token(request),
+            RouterEvent::Finished { request, .. } => self.finished(request),
+            RouterEvent::Scraped { at, replica, ref snapshot } => {
+                if !self.information().sees_scrapes() {
+                    return;
+                }
+                self.scraped(at, replica, snapshot);
+            }
+        }
+        if let Some(log) = &mut self.log {
+            log(&RoutingRow::from(event));
+        }
+        self.policy.observe(event);
+    }
+
+    pub(crate) fn is_in_flight(&self, request: RequestId) -> bool {
+        self.in_flight.contains_key(&request)
+    }
+
+    fn assert_lawful(&self, request: &Request, decision: Decision) {
+        let (policy, id) = (self.policy.name(), request.id);
+        assert!(
+            decision.replica.index() < self.state.replicas.len(),
+            "policy {policy} sent request {id} to replica {}, which does not exist",
+            decision.replica
+        );
+        assert!(
+            decision.adapter.is_none_or(|a| a.index() < self.state.adapters.len()),
+            "policy {policy} served request {id} with an adapter that does not exist"
+        );
+        assert!(
+            request.required_adapter.is_none_or(|required| decision.adapter == Some(required)),
+            "policy {policy} served request {id} with another adapter than the client named"
+        );
+    }
+
+    fn account(&mut self, now: Nanos, request: &Request, decision: Decision) {
+        let Decision { replica, adapter, .. } = decision;
+        let mut prefill_tokens = request.prompt.tokens();
+        if let Some(index) = &mut self.state.prefixes {
+            prefill_tokens -= index.match_tokens(replica, adapter, request);
+            index.insert(replica, adapter, request);
+        }
+        let prefill_tokens = u64::from(prefill_tokens);
+        self.state.replicas[replica.index()].sent(adapter, prefill_tokens);
+        let sent = match self.unscraped.replicas.get_mut(replica.index()) {
+            Some(unscraped) => unscraped.push(now, request.id, &self.in_flight),
+            None => 0,
+        };
+        let first_token = FirstToken::Awaited { sent };
+        let entry = InFlight { replica, adapter, prefill_tokens, first_token };
+        let before = self.in_flight.insert(request.id, entry);
+        assert!(before.is_none(), "request {} is dispatched while in flight", request.id);
+    }
+
+    fn first_token(&mut self, request: RequestId) {
+        let entry = self.in_flight.get_mut(&request);
+        let entry =
+            entry.unwrap_or_else(|| panic!("request {request} is not in flight and had a first token"));
+        if let FirstToken::Awaited { sent } = std::mem::replace(&mut entry.first_token, FirstToken::Came) {
+            let view = &mut self.state.replicas[entry.replica.index()];
+            view.pending_prefill_tokens -= entry.prefill_tokens;
+            let unseen = self.unscraped.replicas.get(entry.replica.index());
+            if unseen.is_none_or(|u| sent >= u.first_unseen) {
+                view.unscraped_prefill_tokens -= entry.prefill_tokens;
+            }
+        }
+    }
+
+    fn finished(&mut self, request: RequestId) {
+        assert!(self.is_in_flight(request), "request {request} is not in flight and finished");
+        self.first_token(request);
+        if let Some(entry) = self.in_flight.remove(&request) {
+            self.state.replicas[entry.replica.index()].ended(entry.adapter);
+        }
+    }
+
+    fn scraped(&mut self, at: Nanos, replica: ReplicaId, snapshot: &ReplicaSnapshot) {
+        let view = self.state.replicas.get_mut(replica.index());
+        let view = view.unwrap_or_else(|| panic!("replica {replica} was scraped and does not exist"));
+        match &mut view.scraped {
+            Some(scraped) => {
+                scraped.observed_at = at;
+                scraped.snapshot.clone_from(snapshot);
+            }
+            None => view.scraped = Some(Scraped { observed_at: at, snapshot: snapshot.clone() }),
+        }
+        view.unscraped_prefill_tokens = self.unscraped.replicas[replica.index()].seen(at, &self.in_flight);
+    }
+}
+
+impl UnscrapedOfReplica {
+    /// Notes a dispatch; those that ended are dropped from the front, so that the list is bounded without scrapes too.
+    fn push(&mut self, at: Nanos, request: RequestId, in_flight: &FxHashMap<RequestId, InFlight>) -> u64 {
+        while self.sent.front().is_some_and(|(_, _, r)| !in_flight.contains_key(r)) {
+            self.sent.pop_front();
+        }
+        let sent = self.next;
+        self.next += 1;
+        self.sent.push_back((at, sent, request));
+        sent
+    }
+
+    /// Forgets what a scrape at `at` shows, and returns the pending tokens of what was sent later.
+    fn seen(&mut self, at: Nanos, in_flight: &FxHashMap<RequestId, InFlight>) -> u64 {
+        while self.sent.front().is_some_and(|&(sent_at, _, _)| sent_at <= at) {
+            self.sent.pop_front();
+        }
+        self.first_unseen = self.sent.front().map_or(self.next, |&(_, sent, _)| sent);
+        let pending = |request| match in_flight.get(request) {
+            Some(InFlight { first_token: FirstToken::Awaited { .. }, prefill_tokens, .. }) => *prefill_tokens,
+            _ => 0,
+        };
+        self.sent.iter().map(|(_, _, request)| pending(request)).sum()
+    }
+}
