@@ -52,12 +52,35 @@ impl Source {
         let mut tokens = Vec::new();
         flatten(stream, &mut tokens);
         let all = text.lines().count();
-        if of_tests(path) || starts_with_cfg_test(&tokens) {
-            tokens.iter_mut().for_each(|token| token.test = true);
-            return Ok(Self { path: path.to_owned(), tokens, lines: 0 });
-        }
         let in_tests = mark_tests(&mut tokens);
-        Ok(Self { path: path.to_owned(), tokens, lines: all - in_tests })
+        let whole = of_tests(path) || starts_with_cfg_test(&tokens);
+        let mut source = Self { path: path.to_owned(), tokens, lines: all - in_tests };
+        if whole {
+            source.mark_as_test();
+        }
+        Ok(source)
+    }
+
+    /// Marks the whole file as a test: its parent declares it so.
+    pub fn mark_as_test(&mut self) {
+        self.tokens.iter_mut().for_each(|token| token.test = true);
+        self.lines = 0;
+    }
+
+    /// Where the modules lie that this file declares for tests only (`#[cfg(test)] mod testing;`), without `.rs`.
+    pub fn test_modules(&self) -> Vec<String> {
+        let (folder, file) = self.path.rsplit_once('/').unwrap_or((".", &self.path));
+        let below = match file {
+            "lib.rs" | "main.rs" | "mod.rs" => folder.to_owned(),
+            _ => self.path.trim_end_matches(".rs").to_owned(),
+        };
+        let modules = self.tokens.iter().enumerate().filter_map(|(at, token)| match &token.kind {
+            Kind::Ident(name) if token.test && self.has(at + 1, &[";"]) => {
+                self.has(at.checked_sub(1)?, &["mod"]).then_some(name)
+            }
+            _ => None,
+        });
+        modules.map(|name| format!("{below}/{name}")).collect()
     }
 
     /// Whether the tokens from `at` on are these: a word matches a word, a single character a punctuation mark.
@@ -212,6 +235,14 @@ mod tests {
         let source = Source::parse("crates/x/tests/a.rs", "fn a() {}\n").expect("Rust");
         assert!(source.tokens.iter().all(|token| token.test));
         assert_eq!(source.lines, 0);
+    }
+
+    #[test]
+    fn modules_declared_for_tests_are_named_by_their_place() {
+        let modules = |path: &str, text: &str| Source::parse(path, text).expect("Rust").test_modules();
+        let text = "mod a;\n#[cfg(test)]\nmod testing;\n#[cfg(test)]\nmod tests { fn b() {} }\n";
+        assert_eq!(modules("crates/x/src/lib.rs", text), ["crates/x/src/testing"]);
+        assert_eq!(modules("crates/x/src/kv.rs", text), ["crates/x/src/kv/testing"]);
     }
 
     #[test]

@@ -54,17 +54,30 @@ fn check_files(files: &[TextFile]) -> (Vec<Fault>, Long) {
         if file.has_extension("md") {
             faults.extend(links::check(file, &paths));
         }
-        if file.has_extension("rs") {
-            match Source::parse(&file.path, &file.text) {
-                Ok(source) => {
-                    faults.extend(sizes::check(&source, &mut long));
-                    faults.extend(bans::check(&source));
-                }
-                Err(error) => faults.push(Fault::of(&file.path, error)),
-            }
-        }
+    }
+    for source in rust_sources(files, &mut faults) {
+        faults.extend(sizes::check(&source, &mut long));
+        faults.extend(bans::check(&source));
     }
     (faults, long)
+}
+
+/// Every Rust file, with those marked as tests that another file declares so.
+fn rust_sources(files: &[TextFile], faults: &mut Vec<Fault>) -> Vec<Source> {
+    let mut sources = Vec::new();
+    for file in files.iter().filter(|file| file.has_extension("rs")) {
+        match Source::parse(&file.path, &file.text) {
+            Ok(source) => sources.push(source),
+            Err(error) => faults.push(Fault::of(&file.path, error)),
+        }
+    }
+    let modules: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
+    let is_test = |path: &str| {
+        let below = |rest: &str| rest == ".rs" || rest.starts_with('/');
+        modules.iter().any(|module| path.strip_prefix(module.as_str()).is_some_and(below))
+    };
+    sources.iter_mut().filter(|source| is_test(&source.path)).for_each(Source::mark_as_test);
+    sources
 }
 
 #[cfg(test)]
@@ -81,6 +94,8 @@ mod tests {
     fn every_kind_of_rule_reaches_the_report() {
         let file = |path: &str, text: &str| TextFile { path: path.into(), text: text.into() };
         let files = [
+            file("crates/sim/src/lib.rs", "mod a;\n#[cfg(test)]\nmod testing;\n"),
+            file("crates/sim/src/testing.rs", "fn a() { b.unwrap(); }\n"),
             file("crates/sim/src/a.rs", "fn a() { b.unwrap(); }\n// }\n"),
             file("crates/sim/src/b.rs", "fn a() { \"\n"),
             file("crates/sim/src/c.rs", &"const A: u8 = 0;\n".repeat(601)),
@@ -91,10 +106,10 @@ mod tests {
             faults.iter().map(|fault| (fault.path.as_str(), fault.line)).collect();
         let expected = [
             ("crates/sim/src/a.rs", 2),
-            ("crates/sim/src/a.rs", 1),
-            ("crates/sim/src/b.rs", 0),
-            ("crates/sim/src/c.rs", 0),
             ("README.md", 1),
+            ("crates/sim/src/b.rs", 0),
+            ("crates/sim/src/a.rs", 1),
+            ("crates/sim/src/c.rs", 0),
         ];
         assert_eq!(found, expected);
     }
