@@ -9,6 +9,8 @@ mod context;
 mod error;
 mod event;
 mod hash;
+#[cfg(test)]
+mod laws;
 mod lru;
 mod policies;
 mod policy;

@@ -123,3 +123,89 @@ fn release(holders: &mut FxHashMap<u64, u64>, block: u64, bit: u64) {
         holders.remove(&block);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{prompt, request};
+    use proptest::prelude::*;
+
+    const SPEC: PrefixIndexSpec = PrefixIndexSpec { block_tokens: 16, capacity_blocks: 100 };
+
+    fn about(runs: &[(u64, u32)]) -> Request {
+        Request { prompt: prompt(runs), ..request(0, 0, 1) }
+    }
+
+    #[test]
+    fn full_blocks_from_the_start_match_where_they_were_sent() {
+        let mut index = PrefixIndex::new(SPEC, PrefixUse::PerAdapter, 2);
+        index.insert(ReplicaId(1), None, &about(&[(1, 100), (2, 20)]));
+        let mut tokens = Vec::new();
+        index.match_all(None, &about(&[(1, 100), (3, 20)]), &mut tokens);
+        assert_eq!(tokens, [0, 96], "six full blocks of the shared hundred tokens");
+    }
+
+    #[test]
+    fn another_adapter_or_salt_is_another_namespace() {
+        let mut index = PrefixIndex::new(SPEC, PrefixUse::PerAdapter, 1);
+        let sent = about(&[(1, 64)]);
+        index.insert(ReplicaId(0), Some(AdapterId(0)), &sent);
+        let under = |adapter, salt| {
+            let request = Request { cache_salt: salt, ..sent.clone() };
+            index.match_tokens(ReplicaId(0), adapter, &request)
+        };
+        assert_eq!(under(Some(AdapterId(0)), None), 64);
+        assert_eq!(under(None, None), 0);
+        assert_eq!(under(Some(AdapterId(1)), None), 0);
+        assert_eq!(under(Some(AdapterId(0)), Some(0)), 0, "a salt of zero is a salt");
+    }
+
+    #[test]
+    fn adapters_share_when_the_policy_believes_so_and_salts_still_do_not() {
+        let mut index = PrefixIndex::new(SPEC, PrefixUse::SharedByAdapters, 1);
+        let sent = about(&[(1, 64)]);
+        index.insert(ReplicaId(0), Some(AdapterId(0)), &sent);
+        assert_eq!(index.match_tokens(ReplicaId(0), None, &sent), 64);
+        let salted = Request { cache_salt: Some(1), ..sent };
+        assert_eq!(index.match_tokens(ReplicaId(0), None, &salted), 0);
+    }
+
+    #[test]
+    fn the_tail_of_the_oldest_prompt_is_forgotten_first() {
+        let spec = PrefixIndexSpec { block_tokens: 16, capacity_blocks: 5 };
+        let mut index = PrefixIndex::new(spec, PrefixUse::PerAdapter, 1);
+        let (old, new) = (about(&[(1, 64)]), about(&[(2, 48)]));
+        index.insert(ReplicaId(0), None, &old);
+        index.insert(ReplicaId(0), None, &new);
+        assert_eq!(index.match_tokens(ReplicaId(0), None, &new), 48);
+        assert_eq!(index.match_tokens(ReplicaId(0), None, &old), 32, "two of its four blocks are left");
+    }
+
+    proptest! {
+        #[test]
+        fn a_walk_over_all_replicas_agrees_with_one_replica_at_a_time_and_nothing_is_orphaned(
+            capacity in 0u64..20, replicas in 1u32..70,
+            sent in proptest::collection::vec((0u32..70, 0u64..4, 0u32..60, 0u64..4, 0u32..100), 0..40)
+        ) {
+            let spec = PrefixIndexSpec { block_tokens: 8, capacity_blocks: capacity };
+            let mut index = PrefixIndex::new(spec, PrefixUse::PerAdapter, replicas);
+            let prompts: Vec<_> = sent.iter().map(|&(_, a, n, b, m)| about(&[(a, n), (10 + b, m)])).collect();
+            for ((replica, ..), prompt) in sent.iter().zip(&prompts) {
+                index.insert(ReplicaId(replica % replicas), None, prompt);
+            }
+            let mut tokens = Vec::new();
+            for prompt in &prompts {
+                index.match_all(None, prompt, &mut tokens);
+                for replica in (0..replicas).map(ReplicaId) {
+                    let alone = index.match_tokens(replica, None, prompt);
+                    prop_assert_eq!(tokens[replica.index()], alone);
+                    let held = &index.replicas[replica.index()];
+                    let anywhere = index.blocks(None, prompt).filter(|&block| held.contains(block)).count();
+                    prop_assert_eq!(anywhere as u32 * 8, alone, "a block is held without those before it");
+                }
+            }
+            let held: u32 = index.holders.iter().flat_map(|h| h.values()).map(|mask| mask.count_ones()).sum();
+            prop_assert!(u64::from(held) <= capacity * u64::from(replicas));
+        }
+    }
+}

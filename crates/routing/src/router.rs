@@ -238,3 +238,43 @@ impl UnscrapedOfReplica {
         self.sent.iter().map(|(_, _, request)| pending(request)).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SpecialistsSpec;
+    use crate::testing::{context, request, scraped};
+
+    fn unscraped(router: &Router) -> (u64, u64) {
+        let view = &router.state().replicas[0];
+        (view.pending_prefill_tokens, view.unscraped_prefill_tokens)
+    }
+
+    #[test]
+    fn tokens_sent_after_a_scrape_was_true_are_credited_until_a_later_scrape_or_their_first_token() {
+        let ms = Nanos::from_millis;
+        let spec = PolicySpec::Specialists(SpecialistsSpec::default());
+        let mut router = Router::new(&spec, context(1)).unwrap();
+        router.dispatch(ms(1), &request(1, 0, 100));
+        assert_eq!(unscraped(&router), (100, 100), "no scrape yet");
+        router.apply(&scraped(Nanos(500_000), 0, ReplicaSnapshot::default()));
+        assert_eq!(unscraped(&router), (100, 100), "the scrape was true before the dispatch");
+        router.apply(&scraped(ms(2), 0, ReplicaSnapshot::default()));
+        assert_eq!(unscraped(&router), (100, 0), "the scrape shows it");
+        router.dispatch(ms(2), &request(2, 0, 10));
+        assert_eq!(unscraped(&router), (110, 10), "dispatched at the time of the scrape, after it");
+        router.apply(&RouterEvent::FirstToken { at: ms(3), request: RequestId(1) });
+        assert_eq!(unscraped(&router), (10, 10));
+        router.apply(&RouterEvent::Finished { at: ms(4), request: RequestId(2) });
+        assert_eq!(unscraped(&router), (0, 0), "it ended without a first token");
+    }
+
+    #[test]
+    fn tokens_believed_cached_do_not_count_as_pending() {
+        let mut router = Router::new(&PolicySpec::CacheStatic(Default::default()), context(1)).unwrap();
+        router.dispatch(Nanos::ZERO, &request(1, 0, 100));
+        let again = Request { id: RequestId(2), ..request(1, 0, 100) };
+        router.dispatch(Nanos::ZERO, &again);
+        assert_eq!(unscraped(&router).0, 100 + 4, "six blocks of sixteen are cached");
+    }
+}

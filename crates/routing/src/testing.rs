@@ -1,6 +1,6 @@
 //! Small clusters and requests for this crate's tests.
 
-use crate::{CostModel, Information, PolicySpec, PrefixIndexSpec, ReplicaSnapshot, RouterContext};
+use crate::{CostModel, PolicySpec, PrefixIndexSpec, ReplicaSnapshot, RouterContext};
 use crate::{Router, RouterEvent};
 use acb_types::*;
 use std::sync::Arc;
@@ -74,9 +74,4 @@ pub(crate) fn finished(id: u64) -> RouterEvent {
 /// A scrape.
 pub(crate) fn scraped(at: Nanos, replica: u32, snapshot: ReplicaSnapshot) -> RouterEvent {
     RouterEvent::Scraped { at, replica: ReplicaId(replica), snapshot }
-}
-
-/// Whether the policy may see that hidden outcomes changed.
-pub(crate) fn sees_truth(information: Information) -> bool {
-    information == Information::Truth
 }

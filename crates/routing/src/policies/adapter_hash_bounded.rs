@@ -106,3 +106,58 @@ impl RoutingPolicy for AdapterHashBounded {
         Decision { replica, adapter, reason }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PolicySpec;
+    use crate::testing::{request, router};
+    use acb_types::Nanos;
+
+    fn bounded(load_factor: f64) -> PolicySpec {
+        PolicySpec::AdapterHashBounded(AdapterHashBoundedSpec { load_factor, ..Default::default() })
+    }
+
+    #[test]
+    fn an_adapter_stays_on_its_replica_until_the_bound_and_then_spills() {
+        let mut router = router(bounded(1.25), 4);
+        let mut route = |id| {
+            let decision = router.dispatch(Nanos::ZERO, &request(id, 0, 1));
+            (decision.replica, decision.reason)
+        };
+        let (home, reason) = route(0);
+        assert_eq!(reason, Reason::Hash);
+        // Bound for the second: ceil(1.25 * 2 / 4) = 1, and home has 1.
+        let (next, reason) = route(1);
+        assert_eq!(reason, Reason::HashSpilled);
+        assert_ne!(next, home);
+        // For the third: ceil(1.25 * 3 / 4) = 1; for the fourth: ceil(1.25 * 4 / 4) = 2, so home has room again.
+        assert_eq!(route(2).1, Reason::HashSpilled);
+        assert_eq!(route(3), (home, Reason::Hash));
+    }
+
+    #[test]
+    fn no_replica_ever_holds_more_than_the_bound() {
+        for load_factor in [1.0, 1.25, 2.0] {
+            let mut router = router(bounded(load_factor), 7);
+            for id in 0..500 {
+                router.dispatch(Nanos::ZERO, &request(id, (id % 3) as u32, 1));
+                let bound = (load_factor * (id + 1) as f64 / 7.0).ceil();
+                assert!(router.state().replicas.iter().all(|v| f64::from(v.in_flight) <= bound));
+            }
+        }
+    }
+
+    #[test]
+    fn the_arcs_of_the_ring_are_about_equal() {
+        let (replicas, points) = (8, 128);
+        let ring = ring(replicas, points);
+        let mut shares = vec![0.0; replicas as usize];
+        let mut before = ring[ring.len() - 1].0;
+        for (point, replica) in ring {
+            shares[replica.index()] += point.wrapping_sub(before) as f64 / 2f64.powi(64);
+            before = point;
+        }
+        assert!(shares.iter().all(|s| (0.125 * 0.65..0.125 * 1.35).contains(s)), "{shares:?}");
+    }
+}

@@ -64,3 +64,32 @@ impl RoutingPolicy for CacheStatic {
         Decision { replica: ReplicaId(replica as u32), adapter, reason }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PolicySpec;
+    use crate::testing::{prompt, request, router};
+    use acb_types::{AdapterId, Nanos};
+
+    #[test]
+    fn prompts_that_share_their_first_block_all_go_to_one_replica() {
+        let mut router = router(PolicySpec::CacheStatic(CacheStaticSpec {}), 4);
+        for id in 0..100 {
+            let shared = Request { prompt: prompt(&[(1, 16), (100 + id, 500)]), ..request(id, 0, 1) };
+            let decision = router.dispatch(Nanos::ZERO, &shared);
+            let reason = if id == 0 { Reason::PrefixMiss } else { Reason::PrefixMatch };
+            assert_eq!((decision.replica, decision.reason), (ReplicaId(0), reason));
+        }
+        assert_eq!(router.state().replicas[0].in_flight, 100);
+    }
+
+    #[test]
+    fn the_prior_says_what_serves_even_when_it_is_wrong() {
+        let mut context = crate::testing::context(1);
+        let adversarial = QualityTable::from_fn(4, 5, |_, a| if a == Some(AdapterId(3)) { 0.1 } else { 0.5 });
+        context.prior = Arc::new(adversarial.unwrap());
+        let mut router = crate::Router::new(&PolicySpec::CacheStatic(CacheStaticSpec {}), context).unwrap();
+        assert_eq!(router.dispatch(Nanos::ZERO, &request(0, 3, 10)).adapter, None, "ties go to base");
+    }
+}

@@ -52,3 +52,29 @@ impl RoutingPolicy for LeastInFlight {
         Decision { replica: state.least_in_flight(), adapter, reason: Reason::LeastInFlight }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PolicySpec;
+    use crate::testing::{finished, request, router};
+    use acb_types::{AdapterId, Nanos, ReplicaId};
+
+    #[test]
+    fn the_replica_whose_request_ended_is_next() {
+        let mut router = router(PolicySpec::LeastInFlight(LeastInFlightSpec::default()), 3);
+        let places = (0..3).map(|id| router.dispatch(Nanos::ZERO, &request(id, 0, 1)).replica.0);
+        assert_eq!(places.collect::<Vec<_>>(), [0, 1, 2]);
+        router.apply(&finished(1));
+        assert_eq!(router.dispatch(Nanos::ZERO, &request(3, 0, 1)).replica, ReplicaId(1));
+    }
+
+    #[test]
+    fn the_arms_that_share_its_rule_differ_in_what_serves() {
+        let served = |spec| router(spec, 2).dispatch(Nanos::ZERO, &request(0, 2, 1)).adapter;
+        assert_eq!(served(PolicySpec::Base(Default::default())), None);
+        assert_eq!(served(PolicySpec::Semantic(Default::default())), Some(AdapterId(2)));
+        assert_eq!(served(PolicySpec::Multitask(Default::default())), Some(AdapterId(4)));
+        assert_eq!(served(PolicySpec::LeastInFlight(Default::default())), Some(AdapterId(2)));
+    }
+}

@@ -31,3 +31,19 @@ impl Parameters for MultitaskSpec {
         Ok(Box::new(LeastInFlight { name: self.name(), choice }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::context;
+    use crate::{PolicySpec, Router};
+    use acb_types::{AdapterRole, Adapters, TaskId};
+
+    #[test]
+    fn a_catalogue_without_a_multitask_adapter_is_refused() {
+        let only = [("qa".to_owned(), 8, 1, AdapterRole::Specialist(TaskId(0)))];
+        let context = RouterContext { adapters: Adapters::new(only).unwrap().into(), ..context(1) };
+        let refused = Router::new(&PolicySpec::Multitask(MultitaskSpec {}), context).err();
+        assert_eq!(refused, Some(RoutingError::NoMultitask { policy: "multitask" }));
+    }
+}

@@ -73,3 +73,45 @@ impl RoutingPolicy for Oracle {
         Decision { replica, adapter: best.1, reason: Reason::Oracle }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, request};
+    use crate::{PolicySpec, Router};
+    use acb_types::{Nanos, QualityTable, Seed};
+
+    #[test]
+    fn of_right_answers_base_comes_first_and_then_what_is_in_flight_here() {
+        let right = |task: u32, adapter: Option<AdapterId>| match adapter {
+            None => task == 0,
+            Some(adapter) => task == 0 || adapter.0 >= 1,
+        };
+        let table = QualityTable::from_fn(4, 5, |task, a| f64::from(u8::from(right(task.0, a)))).unwrap();
+        let truth = Some(Outcomes::new(table, Seed(1)));
+        let mut router =
+            Router::new(&PolicySpec::Oracle(OracleSpec {}), RouterContext { truth, ..context(1) }).unwrap();
+        assert_eq!(router.dispatch(Nanos::ZERO, &request(0, 0, 10)).adapter, None);
+        let mut named = request(1, 1, 10);
+        named.required_adapter = Some(AdapterId(3));
+        assert_eq!(router.dispatch(Nanos::ZERO, &named).adapter, Some(AdapterId(3)));
+        assert_eq!(router.dispatch(Nanos::ZERO, &request(2, 1, 10)).adapter, Some(AdapterId(3)));
+    }
+
+    #[test]
+    fn no_adapter_answers_better_than_its_choice() {
+        let table = QualityTable::from_fn(4, 5, |t, a| {
+            Seed(3).unit(u64::from(t.0) * 6 + a.map_or(5, |a| u64::from(a.0)))
+        });
+        let truth = Outcomes::new(table.unwrap(), Seed(9));
+        let context = RouterContext { truth: Some(truth.clone()), ..context(3) };
+        let mut router = Router::new(&PolicySpec::Oracle(OracleSpec {}), context).unwrap();
+        for id in 0..500 {
+            let request = request(id, (id % 4) as u32, 10);
+            let chosen = router.dispatch(Nanos::ZERO, &request).adapter;
+            let quality = |adapter| truth.quality(request.id, request.task, adapter);
+            let all = std::iter::once(None).chain((0..5).map(|a| Some(AdapterId(a))));
+            assert!(all.map(quality).all(|q| q <= quality(chosen)));
+        }
+    }
+}

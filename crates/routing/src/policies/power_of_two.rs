@@ -65,3 +65,32 @@ impl PowerOfTwo {
         state.replicas[if spill { high } else { low }].id
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PolicySpec;
+    use crate::testing::{request, router};
+    use acb_types::Nanos;
+
+    #[test]
+    fn of_two_replicas_it_always_takes_the_less_loaded() {
+        let mut router = router(PolicySpec::PowerOfTwo(PowerOfTwoSpec::default()), 2);
+        let places = (0..6).map(|id| router.dispatch(Nanos::ZERO, &request(id, 0, 1)).replica.0);
+        assert_eq!(places.collect::<Vec<_>>(), [0, 1, 0, 1, 0, 1], "ties go to the lower id");
+    }
+
+    #[test]
+    fn the_gap_between_replicas_stays_small_without_asking_all() {
+        let mut router = router(PolicySpec::PowerOfTwo(PowerOfTwoSpec::default()), 16);
+        for id in 0..1_600 {
+            router.dispatch(Nanos::ZERO, &request(id, 0, 1));
+        }
+        let loads: Vec<_> = router.state().replicas.iter().map(|v| v.in_flight).collect();
+        let (low, high) = (loads.iter().min().unwrap(), loads.iter().max().unwrap());
+        assert!(
+            high - low <= 8,
+            "log2 log2 of 16 is 2, and one draw would leave a gap of about 40: {loads:?}"
+        );
+    }
+}

@@ -50,3 +50,21 @@ impl RoutingPolicy for Random {
         Decision { replica, adapter, reason: Reason::Random }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PolicySpec;
+    use crate::testing::{request, router};
+    use acb_types::Nanos;
+
+    #[test]
+    fn replicas_are_drawn_about_equally_often() {
+        let mut router = router(PolicySpec::Random(RandomSpec::default()), 4);
+        let mut counts = [0; 4];
+        for id in 0..4_000 {
+            counts[router.dispatch(Nanos::ZERO, &request(id, 0, 1)).replica.index()] += 1;
+        }
+        assert!(counts.iter().all(|n| (900..1_100).contains(n)), "{counts:?}");
+    }
+}

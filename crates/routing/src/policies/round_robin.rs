@@ -52,3 +52,18 @@ impl RoutingPolicy for RoundRobin {
         Decision { replica, adapter, reason: Reason::RoundRobin }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PolicySpec;
+    use crate::testing::{request, router};
+    use acb_types::Nanos;
+
+    #[test]
+    fn replicas_take_turns() {
+        let mut router = router(PolicySpec::RoundRobin(RoundRobinSpec::default()), 3);
+        let turns = (0..5).map(|id| router.dispatch(Nanos::ZERO, &request(id, 0, 1)).replica.0);
+        assert_eq!(turns.collect::<Vec<_>>(), [0, 1, 2, 0, 1]);
+    }
+}

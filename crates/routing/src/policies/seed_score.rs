@@ -297,3 +297,122 @@ impl SeedScore {
         self.parties.insert((adapter, party));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, finished, prompt, request};
+    use crate::{PolicySpec, Router};
+    use acb_types::{Nanos, RequestId, TenantId, TrustGroupId};
+
+    /// The weights that E001 registered.
+    fn e001(mode: SeedMode) -> SeedScoreSpec {
+        let (alpha, beta, gamma, delta, epsilon) = (0.015, 0.001, 0.08, 0.25, 0.04);
+        let cache_model = SeedCacheModel::ActivatedLora;
+        SeedScoreSpec { alpha, beta, gamma, delta, epsilon, mode, cache_model, ..Default::default() }
+    }
+
+    /// The original's table: qa, json, summary, code by their specialists; multitask; everything else.
+    fn seed_prior() -> QualityTable {
+        let (own, multitask) = ([0.92, 0.94, 0.90, 0.88], [0.82, 0.80, 0.82, 0.76]);
+        QualityTable::from_fn(4, 5, |task, adapter| match adapter {
+            Some(AdapterId(4)) => multitask[task.index()],
+            Some(adapter) if adapter.0 == task.0 => own[task.index()],
+            _ => 0.46,
+        })
+        .unwrap()
+    }
+
+    fn router(spec: SeedScoreSpec) -> Router {
+        let context = RouterContext { prior: Arc::new(seed_prior()), ..context(1) };
+        Router::new(&PolicySpec::SeedScore(spec), context).unwrap()
+    }
+
+    /// Tasks in turn over shared documents, sessions, two groups; sixteen in flight.
+    fn balanced(id: u64) -> Request {
+        Request {
+            session: SessionId(id % 10),
+            tenant: TenantId((id % 3) as u32),
+            trust_group: TrustGroupId((id % 2) as u32),
+            prompt: prompt(&[(id % 5, 300), (1000 + id, 30)]),
+            ..request(id, (id % 4) as u32, 1)
+        }
+    }
+
+    #[test]
+    fn five_arms_of_e001_choose_the_same_adapter_for_every_request_of_a_balanced_load() {
+        let static_ = SeedScoreSpec { beta: 0.0, ..e001(SeedMode::CacheAware) };
+        let arms = [
+            e001(SeedMode::CacheAware),
+            static_,
+            e001(SeedMode::Semantic),
+            e001(SeedMode::StickySession),
+            e001(SeedMode::Oracle),
+        ];
+        let chosen = arms.map(|spec| {
+            let mut router = router(spec);
+            let route = |id| {
+                if id >= 16 {
+                    router.apply(&finished(id - 16));
+                }
+                router.dispatch(Nanos::ZERO, &balanced(id)).adapter
+            };
+            (0..120).map(route).collect::<Vec<_>>()
+        });
+        assert!(chosen.iter().all(|arm| arm == &chosen[0]));
+        assert!((0..120).all(|id| chosen[0][id] == Some(AdapterId(id as u32 % 4))), "always the specialist");
+    }
+
+    #[test]
+    fn base_and_multitask_are_the_only_arms_that_differ() {
+        let adapter = |mode| router(e001(mode)).dispatch(Nanos::ZERO, &balanced(1)).adapter;
+        assert_eq!(adapter(SeedMode::Base), None);
+        assert_eq!(adapter(SeedMode::Multitask), Some(AdapterId(4)));
+        assert_eq!(adapter(SeedMode::CacheAware), Some(AdapterId(1)));
+    }
+
+    #[test]
+    fn each_term_of_the_score_moves_it_by_its_weight() {
+        let spec = SeedScoreSpec::default();
+        let mut router = router(spec.clone());
+        router.dispatch(Nanos::ZERO, &Request { session: SessionId(5), ..request(0, 0, 1) });
+        let replicas = router.state().replicas.clone();
+        let context = RouterContext { prior: Arc::new(seed_prior()), ..context(1) };
+        let mut policy = SeedScore {
+            offered: spec.offered(&context.adapters),
+            prior: context.prior,
+            sessions: Lru::new(10),
+            used: BTreeSet::new(),
+            parties: BTreeSet::new(),
+            spec,
+        };
+        let (qa, json) = (AdapterId(0), AdapterId(1));
+        let mut stranger = request(1, 0, 1);
+        stranger.session = SessionId(5);
+        stranger.trust_group = TrustGroupId(9);
+        let close = |seen: f64, expected: f64| assert!((seen - expected).abs() < 1e-12, "{seen} {expected}");
+        close(policy.penalties(&stranger, qa, &replicas), 0.001 + 0.05);
+        policy.remember(&Request { session: SessionId(5), ..request(0, 0, 1) }, qa);
+        close(policy.penalties(&stranger, qa, &replicas), 0.001 + 0.25);
+        close(policy.penalties(&stranger, json, &replicas), 0.10 + 0.05);
+        let salted = Request { cache_salt: Some(1), ..stranger.clone() };
+        close(policy.penalties(&salted, qa, &replicas), 0.001);
+        policy.remember(&stranger, qa);
+        close(policy.penalties(&stranger, qa, &replicas), 0.001);
+    }
+
+    #[test]
+    fn a_flat_prior_lets_the_cached_prefix_decide_and_ties_go_to_the_first_adapter() {
+        let flat =
+            RouterContext { prior: Arc::new(QualityTable::from_fn(4, 5, |_, _| 0.5).unwrap()), ..context(1) };
+        let spec = PolicySpec::SeedScore(SeedScoreSpec::default());
+        let mut router = Router::new(&spec, flat).unwrap();
+        assert_eq!(router.dispatch(Nanos::ZERO, &request(0, 3, 64)).adapter, Some(AdapterId(0)));
+        let mut named = request(1, 3, 64);
+        named.required_adapter = Some(AdapterId(2));
+        router.dispatch(Nanos::ZERO, &named);
+        let again = Request { id: RequestId(2), ..named.clone() };
+        let again = Request { required_adapter: None, session: SessionId(99), ..again };
+        assert_eq!(router.dispatch(Nanos::ZERO, &again).adapter, Some(AdapterId(2)));
+    }
+}

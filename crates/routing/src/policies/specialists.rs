@@ -131,6 +131,15 @@ struct Cost {
     server_ms: f64,
 }
 
+/// What was found so far.
+struct Found {
+    /// Milliseconds left of the TTFT objective; none without one.
+    budget_ms: Option<f64>,
+    likely: bool,
+    by_value: Option<Best>,
+    by_effort: Option<Best>,
+}
+
 /// The best candidate so far.
 #[derive(Clone, Copy)]
 struct Best {
@@ -166,39 +175,51 @@ impl Specialists {
         self.queues_ms.extend(state.replicas.iter().map(|view| queue_ms(&self.costs, view, state.now)));
         let waited = state.now.since(request.due);
         let budget_ms = self.ttft_slo.map(|slo| slo.as_millis_f64() - waited.as_millis_f64());
-        let (mut likely, mut best_value, mut best_effort) = (false, None, None);
+        let mut found = Found { budget_ms, likely: false, by_value: None, by_effort: None };
+        let mut matches = std::mem::take(&mut self.matches);
         for adapter in candidates(request, &state.adapters) {
-            let quality = self.prior.expected(request.task, adapter);
-            let mut matches = std::mem::take(&mut self.matches);
             state.prefix_match_all(adapter, request, &mut matches);
-            let (mut quickest, mut quickest_server): (Option<(Cost, ReplicaId)>, f64) = (None, f64::INFINITY);
-            for (view, &cached) in state.replicas.iter().zip(&matches) {
+            let replicas = state.replicas.iter().zip(&matches).map(|(view, &cached)| {
                 let uncached = request.prompt.tokens().saturating_sub(cached).max(1);
-                let cost = self.cost(view, adapter, uncached);
-                // Of one adapter, a candidate that is later and dearer than another can't be better.
-                let is_quicker = quickest.is_none_or(|(q, _)| cost.ttft_ms < q.ttft_ms);
-                if !is_quicker && cost.server_ms >= quickest_server {
-                    continue;
-                }
-                if is_quicker {
-                    quickest = Some((cost, view.id));
-                    quickest_server = cost.server_ms;
-                }
-                let on_time = budget_ms.map_or(1.0, |budget| self.on_time(cost.ttft_ms, budget));
-                likely |= on_time >= self.spec.on_time_floor;
-                let worth = quality * on_time - self.price(cost);
-                let decision = Decision { replica: view.id, adapter, reason: Reason::BestValue };
-                keep(&mut best_value, Best { worth, ttft_ms: cost.ttft_ms, decision });
-            }
-            self.matches = matches;
-            if let Some((cost, replica)) = quickest {
-                let worth = quality - self.price(cost);
-                let decision = Decision { replica, adapter, reason: Reason::BestEffort };
-                keep(&mut best_effort, Best { worth, ttft_ms: cost.ttft_ms, decision });
-            }
+                (view.id, self.cost(view, adapter, uncached))
+            });
+            let quality = self.prior.expected(request.task, adapter);
+            self.weigh(adapter, quality, replicas, &mut found);
         }
-        let best = if likely { best_value } else { best_effort };
+        self.matches = matches;
+        let best = if found.likely { found.by_value } else { found.by_effort };
         best.expect("there is always a candidate").decision
+    }
+
+    /// Weighs one adapter on all replicas, in id order.
+    fn weigh(
+        &self,
+        adapter: Option<AdapterId>,
+        quality: f64,
+        replicas: impl Iterator<Item = (ReplicaId, Cost)>,
+        found: &mut Found,
+    ) {
+        let mut quickest: Option<(Cost, ReplicaId)> = None;
+        for (replica, cost) in replicas {
+            // Of one adapter, a place that is no earlier and no cheaper than another can't be better.
+            if quickest.is_some_and(|(q, _)| cost.ttft_ms >= q.ttft_ms && cost.server_ms >= q.server_ms) {
+                continue;
+            }
+            if quickest.is_none_or(|(q, _)| cost.ttft_ms < q.ttft_ms) {
+                quickest = Some((cost, replica));
+            }
+            let sigma = self.spec.ttft_sigma;
+            let on_time = found.budget_ms.map_or(1.0, |budget| on_time(cost.ttft_ms, budget, sigma));
+            found.likely |= on_time >= self.spec.on_time_floor;
+            let decision = Decision { replica, adapter, reason: Reason::BestValue };
+            let worth = quality * on_time - self.price(cost);
+            keep(&mut found.by_value, Best { worth, ttft_ms: cost.ttft_ms, decision });
+        }
+        if let Some((cost, replica)) = quickest {
+            let decision = Decision { replica, adapter, reason: Reason::BestEffort };
+            let worth = quality - self.price(cost);
+            keep(&mut found.by_effort, Best { worth, ttft_ms: cost.ttft_ms, decision });
+        }
     }
 
     fn cost(&self, view: &ReplicaView, adapter: Option<AdapterId>, uncached: u32) -> Cost {
@@ -243,10 +264,6 @@ impl Specialists {
 
     fn price(&self, cost: Cost) -> f64 {
         self.spec.price_per_server_second * cost.server_ms * 1e-3
-    }
-
-    fn on_time(&self, ttft_ms: f64, budget_ms: f64) -> f64 {
-        on_time(ttft_ms, budget_ms, self.spec.ttft_sigma)
     }
 }
 
@@ -306,4 +323,163 @@ fn on_time(ttft_ms: f64, budget_ms: f64, sigma: f64) -> f64 {
         return if margin >= 0.0 { 1.0 } else { 0.0 };
     }
     0.5 * statrs::function::erf::erfc(-margin / sigma * std::f64::consts::FRAC_1_SQRT_2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, prompt, request, scraped};
+    use crate::{PolicySpec, ReplicaSnapshot, Router, RouterEvent};
+    use acb_types::{RequestId, Slo};
+
+    const MULTITASK: Option<AdapterId> = Some(AdapterId(4));
+    const SPECIALIST: Option<AdapterId> = Some(AdapterId(0));
+
+    fn router(replicas: u32, ttft_ms: u64) -> Router {
+        let slo = Slo { ttft_ns: Some(Nanos::from_millis(ttft_ms)), tpot_ns: None, e2e_ns: None };
+        let spec = PolicySpec::Specialists(SpecialistsSpec::default());
+        Router::new(&spec, RouterContext { slo, ..context(replicas) }).unwrap()
+    }
+
+    fn snapshot(gpu: &[u32], pending: u64) -> ReplicaSnapshot {
+        let gpu: Vec<_> = gpu.iter().copied().map(AdapterId).collect();
+        ReplicaSnapshot {
+            gpu_adapters: Some(gpu.clone()),
+            cpu_adapters: Some(gpu),
+            pending_prefill_tokens: Some(pending),
+            ..ReplicaSnapshot::default()
+        }
+    }
+
+    fn close(seen: f64, expected: f64) {
+        assert!((seen - expected).abs() < 1e-4, "{seen} is not {expected}");
+    }
+
+    #[test]
+    fn a_cold_specialist_loses_to_the_resident_multitask_adapter_when_the_objective_is_tight() {
+        // Prefill 1000 * 0.05 = 50 ms, a step 12 ms, a load from disk 200 ms. Resident: 62 ms, cold: 262 ms.
+        // Within 150 ms: 0.82 * P(62) - 0.1 * 0.05 = 0.81 against 0.92 * P(262) - 0.1 * 0.25 = 0.00.
+        // Within 500 ms: 0.82 - 0.005 = 0.815 against 0.92 * 0.984 - 0.025 = 0.880.
+        let chosen = |ttft_ms| {
+            let mut router = router(1, ttft_ms);
+            router.apply(&scraped(Nanos::ZERO, 0, snapshot(&[4], 0)));
+            router.dispatch(Nanos::ZERO, &request(0, 0, 1000)).adapter
+        };
+        assert_eq!(chosen(150), MULTITASK);
+        assert_eq!(chosen(500), SPECIALIST);
+    }
+
+    #[test]
+    fn a_long_queue_beats_a_cached_prefix_and_a_short_one_does_not() {
+        let chosen = |queued_tokens| {
+            let mut router = router(2, 500);
+            let document = Request { prompt: prompt(&[(1, 4000)]), ..request(0, 0, 1) };
+            router.apply(&scraped(Nanos::ZERO, 0, snapshot(&[0], 0)));
+            router.apply(&scraped(Nanos::ZERO, 1, snapshot(&[0], 0)));
+            let first = router.dispatch(Nanos::ZERO, &document);
+            assert_eq!((first.replica.0, first.adapter), (0, SPECIALIST));
+            let at = Nanos::from_millis(1);
+            router.apply(&RouterEvent::Finished { at, request: RequestId(0) });
+            router.apply(&scraped(at, 0, snapshot(&[0], queued_tokens)));
+            router.apply(&scraped(at, 1, snapshot(&[0], 0)));
+            let again = Request { id: RequestId(1), due: at, ..document };
+            router.dispatch(at, &again).replica.0
+        };
+        // Replica 0: queue + nearly nothing to compute. Replica 1: 4000 tokens = 200 ms.
+        assert_eq!(chosen(1_000), 0, "50 ms of queue");
+        assert_eq!(chosen(20_000), 1, "1000 ms of queue");
+    }
+
+    #[test]
+    fn when_nothing_is_likely_on_time_quality_alone_counts() {
+        let mut router = router(2, 500);
+        let late = Nanos::from_millis(600);
+        router.apply(&scraped(late, 0, snapshot(&[0, 4], 10_000)));
+        router.apply(&scraped(late, 1, snapshot(&[0, 4], 0)));
+        let decision = router.dispatch(late, &request(0, 0, 100));
+        let expected = Decision { replica: ReplicaId(1), adapter: SPECIALIST, reason: Reason::BestEffort };
+        assert_eq!(decision, expected, "due at 0, dispatched after the objective had passed");
+    }
+
+    #[test]
+    fn unknown_residency_is_what_was_sent_there() {
+        let mut router = router(2, 500);
+        let unknown = ReplicaSnapshot::default();
+        router.apply(&scraped(Nanos::ZERO, 0, unknown.clone()));
+        router.apply(&scraped(Nanos::ZERO, 1, unknown));
+        let first = router.dispatch(Nanos::ZERO, &request(0, 0, 100));
+        assert_eq!((first.replica.0, first.adapter), (0, SPECIALIST));
+        router.apply(&RouterEvent::Finished { at: Nanos::ZERO, request: RequestId(0) });
+        let busy = router.dispatch(Nanos::ZERO, &request(1, 1, 100));
+        assert_eq!(busy.replica.0, 0, "loads cost the same everywhere; ties go to the lowest id");
+        let back = router.dispatch(Nanos::ZERO, &request(2, 0, 100));
+        assert_eq!(back.replica.0, 0, "5 ms of queue cost less than a load of 200 ms");
+    }
+
+    #[test]
+    fn of_replicas_alike_the_lowest_is_chosen_and_base_before_adapters_of_equal_worth() {
+        let mut context = context(3);
+        context.prior = Arc::new(QualityTable::from_fn(4, 5, |_, _| 0.5).unwrap());
+        context.costs = CostModel { load_ms_cpu: 0.0, load_ms_disk: 0.0, ..context.costs };
+        let spec = PolicySpec::Specialists(SpecialistsSpec::default());
+        let decision = Router::new(&spec, context).unwrap().dispatch(Nanos::ZERO, &request(0, 0, 10));
+        assert_eq!((decision.replica, decision.adapter), (ReplicaId(0), None));
+    }
+
+    #[test]
+    fn a_scraped_queue_is_worked_off_with_time_and_credited_with_what_was_sent() {
+        let costs = CostModel::default();
+        let mut view = router(1, 500).state().replicas[0].clone();
+        view.sent(None, 300);
+        close(queue_ms(&costs, &view, Nanos::ZERO), 15.0);
+        let snapshot = snapshot(&[], 2000);
+        view.scraped = Some(crate::Scraped { observed_at: Nanos::ZERO, snapshot });
+        close(queue_ms(&costs, &view, Nanos::ZERO), 115.0);
+        close(queue_ms(&costs, &view, Nanos::from_millis(40)), 75.0);
+        close(queue_ms(&costs, &view, Nanos::from_millis(400)), 15.0);
+    }
+
+    #[test]
+    fn a_slot_is_waited_for_only_when_other_adapters_hold_all_of_them() {
+        let costs = CostModel { gpu_slots: 2, ..CostModel::default() };
+        let mut view = router(1, 500).state().replicas[0].clone();
+        view.sent(None, 1);
+        view.sent(Some(AdapterId(0)), 1);
+        close(slot_wait_ms(&costs, &view, AdapterId(2)), 0.0);
+        view.sent(Some(AdapterId(1)), 1);
+        close(slot_wait_ms(&costs, &view, AdapterId(1)), 0.0);
+        // 128 tokens at 12 ms are 1536 ms of residence; the first of two residual times ends after a third of it.
+        close(slot_wait_ms(&costs, &view, AdapterId(2)), 512.0);
+        view.sent(Some(AdapterId(3)), 1);
+        close(slot_wait_ms(&costs, &view, AdapterId(2)), 1024.0);
+    }
+
+    #[test]
+    fn the_chance_of_being_on_time_is_a_lognormal_tail() {
+        close(on_time(100.0, 100.0, 0.3), 0.5);
+        close(on_time(100.0, 100.0 * 0.3f64.exp(), 0.3), 0.841_345);
+        close(on_time(100.0, 100.0 * (-0.6f64).exp(), 0.3), 0.022_750);
+        close(on_time(100.0, 0.0, 0.3), 0.0);
+        close(on_time(100.0, 100.0, 0.0), 1.0);
+        close(on_time(100.0, 99.0, 0.0), 0.0);
+        close(on_time(0.0, 1.0, 0.3), 1.0);
+    }
+
+    #[test]
+    fn an_impossible_parameter_is_named() {
+        let spec = SpecialistsSpec { ttft_sigma: f64::NAN, ..Default::default() };
+        let refused = Router::new(&PolicySpec::Specialists(spec), context(1)).err().unwrap();
+        assert_eq!(
+            refused.to_string(),
+            "specialists: ttft_sigma is NaN, which is not a finite number of at least 0"
+        );
+    }
+
+    #[test]
+    fn an_interval_of_zero_is_the_true_state() {
+        let sees =
+            |scrape_interval_ms| SpecialistsSpec { scrape_interval_ms, ..Default::default() }.information();
+        assert_eq!(sees(0.0), Information::TrueState);
+        assert_eq!(sees(50.0), Information::Scraped { interval_ns: Nanos::from_millis(50) });
+    }
 }

@@ -93,3 +93,39 @@ impl RoutingPolicy for StickySession {
         decision
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PolicySpec;
+    use crate::testing::{request, router};
+    use acb_types::{Nanos, RequestId};
+
+    fn turn(id: u64, session: u64, task: u32) -> Request {
+        Request { id: RequestId(id), session: SessionId(session), ..request(id, task, 50) }
+    }
+
+    #[test]
+    fn a_session_keeps_its_place_while_the_adapter_suits_the_task() {
+        let mut router = router(PolicySpec::StickySession(StickySessionSpec::default()), 2);
+        let mut route = |id, session, task| {
+            let decision = router.dispatch(Nanos::ZERO, &turn(id, session, task));
+            (decision.replica.0, decision.adapter.map(|a| a.0), decision.reason)
+        };
+        assert_eq!(route(0, 7, 1), (0, Some(1), Reason::StickyMoved));
+        assert_eq!(route(1, 8, 1), (1, Some(1), Reason::StickyMoved));
+        assert_eq!(route(2, 9, 1), (0, Some(1), Reason::StickyMoved));
+        assert_eq!(route(3, 7, 1), (0, Some(1), Reason::Sticky), "though replica 1 is less loaded");
+        assert_eq!(route(4, 7, 2), (1, Some(2), Reason::StickyMoved), "0.46 does not suit");
+        assert_eq!(route(5, 7, 2), (1, Some(2), Reason::Sticky));
+    }
+
+    #[test]
+    fn a_session_that_was_quiet_longest_is_forgotten() {
+        let spec = StickySessionSpec { sessions_remembered: 1, ..Default::default() };
+        let mut router = router(PolicySpec::StickySession(spec), 1);
+        let reasons = [(0, 7), (1, 7), (2, 8), (3, 7)]
+            .map(|(id, session)| router.dispatch(Nanos::ZERO, &turn(id, session, 0)).reason);
+        assert_eq!(reasons, [Reason::StickyMoved, Reason::Sticky, Reason::StickyMoved, Reason::StickyMoved]);
+    }
+}
