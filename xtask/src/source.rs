@@ -232,9 +232,11 @@ mod tests {
 
     #[test]
     fn a_file_in_a_tests_folder_is_all_tests() {
-        let source = Source::parse("crates/x/tests/a.rs", "fn a() {}\n").expect("Rust");
-        assert!(source.tokens.iter().all(|token| token.test));
-        assert_eq!(source.lines, 0);
+        for path in ["crates/x/tests/a.rs", "crates/x/benches/a.rs", "crates/x/src/merge_tests.rs"] {
+            let source = Source::parse(path, "fn a() {}\n").expect("Rust");
+            assert!(source.tokens.iter().all(|token| token.test));
+            assert_eq!(source.lines, 0);
+        }
     }
 
     #[test]
