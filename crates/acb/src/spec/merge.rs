@@ -4,15 +4,20 @@ use super::parse::parse;
 use super::tree::{Entry, Node, Value};
 use super::{Fault, Sources, Span};
 
-/// The key that names the variant of a tagged map.
-pub const TAG: &str = "kind";
+/// The keys that name the variant of a tagged map.
+const TAGS: [&str; 2] = ["kind", "law"];
 
-/// `over` laid on `base`: maps merge key by key, everything else is replaced. A map whose `kind` changes is replaced
-/// as well, because the other keys of the old kind mean nothing to the new one.
+/// The key under which the short form of a variant stands once a `--set` argument has made a map of it. No text that
+/// is read has it; [`super::validate`] gives it the tag's name.
+pub(super) const SHORT_FORM: &str = "";
+
+/// `over` laid on `base`: maps merge key by key, everything else is replaced. A map whose `kind`
+/// or `law` changes is replaced as well, because the other keys of the old one mean nothing to the new one.
 #[must_use]
 pub fn merge(base: Node, over: Node) -> Node {
-    let kind_changes =
-        matches!((base.get(TAG), over.get(TAG)), (Some(old), Some(new)) if old.value != new.value);
+    let changes =
+        |tag: &str| matches!((base.get(tag), over.get(tag)), (Some(old), Some(new)) if old.value != new.value);
+    let kind_changes = TAGS.into_iter().any(changes);
     match (base.value, over.value) {
         (Value::Map(mut entries), Value::Map(changes)) if !kind_changes => {
             for change in changes {
@@ -144,13 +149,13 @@ fn place<'a>(tree: &'a mut Node, steps: &[(String, Span)]) -> Result<&'a mut Nod
     Ok(node)
 }
 
-/// The value under a key, added when it is not there. Text becomes the `kind` of a map: the short form of a variant
+/// The value under a key, added when it is not there. Text becomes the tag of a map: the short form of a variant
 /// grows into the long one.
 fn child<'a>(node: &'a mut Node, name: &str, span: Span) -> &'a mut Node {
     if !matches!(node.value, Value::Map(_)) {
         let old = std::mem::replace(node, Node { value: Value::Map(Vec::new()), span });
         if let (Value::Map(entries), Value::String(_)) = (&mut node.value, &old.value) {
-            entries.push(Entry { key: TAG.to_string(), key_span: old.span, value: old });
+            entries.push(Entry { key: SHORT_FORM.to_string(), key_span: old.span, value: old });
         }
     }
     let Value::Map(entries) = &mut node.value else {

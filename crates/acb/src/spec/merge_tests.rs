@@ -30,6 +30,8 @@ fn maps_merge_and_everything_else_is_replaced() {
 fn a_changed_kind_drops_the_keys_of_the_old_kind() {
     let json = merged("p: {kind: hash, bound: 2}", "p: {kind: random}");
     assert_eq!(json, serde_json::json!({"p": {"kind": "random"}}));
+    let json = merged("p: {law: zipf, s: 2}", "p: {law: uniform}");
+    assert_eq!(json, serde_json::json!({"p": {"law": "uniform"}}));
     let json = merged("p: {kind: hash, bound: 2}", "p: {kind: hash, seed: 1}");
     assert_eq!(json, serde_json::json!({"p": {"kind": "hash", "bound": 2, "seed": 1}}));
 }
@@ -41,7 +43,7 @@ fn a_set_argument_reaches_items_by_index_or_name_and_keys_with_dots_by_quotes() 
     assert_eq!(json["arms"][1]["policy"]["bound"], 2);
     assert_eq!(
         after(text, "arms.0.policy.bound=2").expect("valid")["arms"][0]["policy"],
-        serde_json::json!({"kind": "random", "bound": 2})
+        serde_json::json!({"": "random", "bound": 2})
     );
     let json = after(text, "factors.\"workload.rate\"=[1, 2]").expect("valid");
     assert_eq!(json["factors"]["workload.rate"], serde_json::json!([1, 2]));

@@ -196,7 +196,9 @@ impl<'a> Builder<'a> {
     }
 
     fn key(&mut self, text: String, span: Span, meaning: &Scalar) {
-        if text == "<<" {
+        if text.is_empty() {
+            self.fault(span, "a key must not be empty: give it a name, or remove the line");
+        } else if text == "<<" {
             self.fault(span, "merge keys (<<) are not allowed: write the keys out");
         } else if *meaning != Scalar::Text {
             self.fault(span, format!("the key `{text}` is not text: quote it if it is meant as a name"));

@@ -39,6 +39,7 @@ fn what_makes_a_file_mean_something_else_than_it_seems_to_is_refused() {
     check("a: 1\n---\nb: 2\n", "2:1", "second document");
     check("1: a\n", "1:1", "the key `1` is not text");
     check("true: a\n", "1:1", "the key `true` is not text");
+    check("\"\": a\n", "1:1", "a key must not be empty");
     check("? [a]\n: 1\n", "1:3", "a key must be text");
     check("a: .nan\n", "1:4", "not a finite number");
     check("a: [1, -.inf]\n", "1:8", "not a finite number");

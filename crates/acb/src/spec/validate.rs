@@ -5,6 +5,7 @@
 //! a variant that needs nothing but its tag may be written as text, and the tree is brought to the long form; and of a
 //! union only the branch that was meant is reported.
 
+use super::merge::SHORT_FORM;
 use super::schema::{Schema, Tagged, accepts, choices, required};
 use super::tree::{Entry, Node, Value, join};
 use super::words::{Limit, cut, dotted, expected, found, limits, list, suggestion};
@@ -77,6 +78,10 @@ impl<'s> Validator<'s> {
             self.check_short_form(tagged, &name, node, at);
             return;
         }
+        if let Value::Map(entries) = &mut node.value {
+            let short = entries.iter_mut().filter(|entry| entry.key == SHORT_FORM);
+            short.for_each(|entry| entry.key = tagged.tag.to_string());
+        }
         let Some(kind) = node.entries().iter().find(|entry| entry.key == tagged.tag) else {
             let message = format!("{} has no `{}`", at.name(), tagged.tag);
             self.fault(at, message, Some(format!("give one of {}", list(tagged.names()))));
@@ -121,10 +126,28 @@ impl<'s> Validator<'s> {
             ([], _) => self.wrong_type(schema, node, at),
             (_, Some(listed)) => self.check_choice(&listed.concat(), node, at),
             ([one], None) => self.check_one(one, node, at),
-            (_, None) => match by_only_key(&fitting, node) {
-                Some(branch) => self.check_one(branch, node, at),
+            (_, None) => match keyed(&fitting) {
+                Some(keyed) => self.check_keyed(&keyed, node, at),
                 None => self.check_best(&fitting, node, at),
             },
+        }
+    }
+
+    /// Maps with one key each, which tells them apart (how serde writes an externally tagged variant).
+    fn check_keyed(&mut self, keyed: &[(&'s str, &'s Json)], node: &mut Node, at: &At) {
+        let names: Vec<_> = keyed.iter().map(|(name, _)| *name).collect();
+        match node.entries() {
+            [only] => match keyed.iter().find(|(name, _)| *name == only.key) {
+                Some((_, branch)) => self.check_one(branch, node, at),
+                None => {
+                    let at = At { pointer: join(&at.pointer, &only.key), span: only.key_span };
+                    self.unknown_key(&names, &at);
+                }
+            },
+            entries => {
+                let message = format!("{} must have one key, not {}", at.name(), entries.len());
+                self.fault(at, message, Some(format!("give one of {}", list(names))));
+            }
         }
     }
 
@@ -205,23 +228,25 @@ impl<'s> Validator<'s> {
             let inner = at.key(entry);
             let property = schema["properties"].get(&entry.key);
             match property.or_else(|| schema.get("additionalProperties")) {
-                Some(Json::Bool(false)) => self.unknown_key(schema, entry, &inner),
+                Some(Json::Bool(false)) => {
+                    let known: Vec<_> =
+                        schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
+                    self.unknown_key(&known, &At { span: entry.key_span, ..inner });
+                }
                 Some(value) => self.check(value, &mut entry.value, &inner),
                 None => {}
             }
         }
     }
 
-    fn unknown_key(&mut self, schema: &Json, entry: &Entry, inner: &At) {
-        let known: Vec<_> =
-            schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
-        let help = match (suggestion(&entry.key, known.iter().copied()), known.is_empty()) {
-            (Some(meant), _) => format!("did you mean `{meant}`? Known are {}", list(&known)),
-            (None, false) => format!("known are {}", list(&known)),
+    fn unknown_key(&mut self, known: &[&str], at: &At) {
+        let wrong = at.pointer.rsplit('/').next().unwrap_or_default();
+        let help = match (suggestion(wrong, known.iter().copied()), known.is_empty()) {
+            (Some(meant), _) => format!("did you mean `{meant}`? Known are {}", list(known)),
+            (None, false) => format!("known are {}", list(known)),
             (None, true) => "no keys are known here".to_string(),
         };
-        let at = At { pointer: inner.pointer.clone(), span: entry.key_span };
-        self.fault(&at, format!("unknown key {}", at.name()), Some(help));
+        self.fault(at, format!("unknown key {}", at.name()), Some(help));
     }
 
     fn check_list(&mut self, schema: &'s Json, items: &mut [Node], at: &At) {
@@ -322,10 +347,16 @@ fn type_fits(schema: &Json, value: &Value) -> bool {
     }
 }
 
-/// The branch whose one required key is the map's only key (how serde writes an externally tagged variant).
-fn by_only_key<'s>(branches: &[&'s Json], node: &Node) -> Option<&'s Json> {
-    let [only] = node.entries() else { return None };
-    branches.iter().copied().find(|branch| required(branch).eq([only.key.as_str()]))
+/// The one key of each map, when every branch is a closed map of one required key.
+fn keyed<'s>(branches: &[&'s Json]) -> Option<Vec<(&'s str, &'s Json)>> {
+    let only_key = |branch: &&'s Json| {
+        let branch: &'s Json = branch;
+        let closed = branch["additionalProperties"] == false;
+        let properties = branch["properties"].as_object().filter(|map| closed && map.len() == 1)?;
+        let (name, _) = properties.iter().next()?;
+        required(branch).eq([name.as_str()]).then_some((name.as_str(), branch))
+    };
+    branches.iter().map(only_key).collect()
 }
 
 fn integer_fits(value: i128, format: &str) -> bool {

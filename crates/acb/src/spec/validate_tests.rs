@@ -27,6 +27,7 @@ struct Sample {
     #[serde(default)]
     weights: BTreeMap<String, f64>,
     runtime: Option<Runtime>,
+    store: Option<Store>,
 }
 
 /// Roles.
@@ -71,6 +72,13 @@ struct Generated {
 enum Runtime {
     Simulated,
     Server(Item),
+}
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Store {
+    Blocks(u64),
+    Memory(Item),
 }
 
 fn read(text: &str) -> Result<Sample, Vec<String>> {

@@ -1,0 +1,142 @@
+//! How an experiment decides, what it may cost, and what it leaves behind.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is compared, and when a difference counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DecisionRule {
+    /// What is compared; every treatment against every baseline when empty.
+    pub contrasts: Vec<ContrastSpec>,
+    /// Probability of claiming a difference where there is none, over all contrasts together.
+    #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 0.5))]
+    pub alpha: f64,
+    /// Smallest improvement that matters, as a ratio of the better to the worse: 1 for any, 1.05 for five percent.
+    #[schemars(range(min = 1.0, max = 1e6))]
+    pub min_effect_ratio: f64,
+    /// How several contrasts share `alpha`.
+    pub multiplicity: MultiplicitySpec,
+}
+
+impl Default for DecisionRule {
+    fn default() -> Self {
+        Self {
+            contrasts: Vec::new(),
+            alpha: 0.05,
+            min_effect_ratio: 1.0,
+            multiplicity: MultiplicitySpec::Holm,
+        }
+    }
+}
+
+/// One arm against others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContrastSpec {
+    /// The arm that is hoped to be better.
+    pub treatment: String,
+    /// The arms that it is compared with.
+    #[schemars(length(min = 1))]
+    pub against: Vec<String>,
+}
+
+/// How several contrasts share the probability of a false claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MultiplicitySpec {
+    /// Holm's step-down rule.
+    Holm,
+}
+
+/// Limits of a plan; absent ones are not checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct BudgetSpec {
+    /// Runs.
+    #[schemars(range(min = 1))]
+    pub max_runs: Option<u64>,
+    /// Requests over all runs.
+    #[schemars(range(min = 1))]
+    pub max_requests: Option<u64>,
+    /// Prompt and output tokens over all runs.
+    #[schemars(range(min = 1))]
+    pub max_tokens: Option<u64>,
+    /// Estimated wall time, s.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub max_wall_seconds: Option<f64>,
+    /// Estimated GPU time of a server plan, hours.
+    #[schemars(range(min = 0.0))]
+    pub max_gpu_hours: Option<f64>,
+    /// Estimated size of the results, MB (10^6 bytes).
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub max_disk_mb: Option<f64>,
+}
+
+/// Where requests go.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum RuntimeSpec {
+    /// To the embedded simulator.
+    #[default]
+    Simulated,
+    /// To servers; such an experiment can be planned here.
+    Server(ServerPlan),
+}
+
+/// What a run on servers is estimated to take.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServerPlan {
+    /// Estimated time of one run, s.
+    #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 1e9))]
+    pub seconds_per_run: f64,
+    /// GPUs that a run holds.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1))]
+    pub gpus: u32,
+}
+
+/// What is written beside one record per request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RecordsSpec {
+    /// Router inputs and decisions (`routing.jsonl`).
+    pub routing: RoutingRecords,
+}
+
+/// Which routing rows are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RoutingRecords {
+    /// None.
+    #[default]
+    None,
+    /// All, enough to replay every decision.
+    All,
+}
+
+/// The arm that is run twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum AaSpec {
+    /// The first baseline, else the first arm.
+    #[default]
+    Auto,
+    /// None.
+    Off,
+    /// This one.
+    Arm(AaArm),
+}
+
+/// An arm by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AaArm {
+    /// Its name.
+    pub name: String,
+}
+
+fn one() -> u32 {
+    1
+}
