@@ -143,6 +143,13 @@ impl Parameters for SeedScoreSpec {
         Information::OwnHistory
     }
     fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError> {
+        self.check(&context.adapters)?;
+        Ok(Box::new(SeedScore::new(self, context)))
+    }
+}
+
+impl SeedScoreSpec {
+    fn check(&self, adapters: &Adapters) -> Result<(), RoutingError> {
         let weights = [
             ("alpha", self.alpha),
             ("beta", self.beta),
@@ -150,33 +157,22 @@ impl Parameters for SeedScoreSpec {
             ("delta", self.delta),
             ("epsilon", self.epsilon),
         ];
-        for (parameter, value) in weights {
-            if !value.is_finite() {
-                let (owner, allowed) = (self.name(), "a finite number");
-                return Err(RoutingError::Parameter { owner, parameter, value, allowed });
-            }
+        if let Some((parameter, value)) = weights.into_iter().find(|(_, value)| !value.is_finite()) {
+            let (owner, allowed) = (self.name(), "a finite number");
+            return Err(RoutingError::Parameter { owner, parameter, value, allowed });
         }
-        let offered = self.offered(&context.adapters);
+        let policy = self.name();
         match self.mode {
-            SeedMode::Base => {}
-            SeedMode::Multitask if context.adapters.multitask().is_none() => {
-                return Err(RoutingError::NoMultitask { policy: self.name() });
+            SeedMode::Base => Ok(()),
+            SeedMode::Multitask if adapters.multitask().is_none() => {
+                Err(RoutingError::NoMultitask { policy })
             }
-            _ if offered.is_empty() => return Err(RoutingError::NoAdapters { policy: self.name() }),
-            _ => {}
+            SeedMode::Multitask => Ok(()),
+            _ if self.offered(adapters).is_empty() => Err(RoutingError::NoAdapters { policy }),
+            _ => Ok(()),
         }
-        Ok(Box::new(SeedScore {
-            spec: self.clone(),
-            prior: context.prior.clone(),
-            offered,
-            sessions: Lru::new(self.sessions_remembered),
-            used: BTreeSet::new(),
-            parties: BTreeSet::new(),
-        }))
     }
-}
 
-impl SeedScoreSpec {
     fn offered(&self, adapters: &Adapters) -> Vec<AdapterId> {
         let offers = |role| match role {
             AdapterRole::Specialist(_) => true,
@@ -194,6 +190,8 @@ struct SeedScore {
     sessions: Lru<SessionId, AdapterId>,
     used: BTreeSet<AdapterId>,
     parties: BTreeSet<(AdapterId, u32)>,
+    /// Requests in flight by adapter, over the cluster; counted anew for each decision.
+    loads: Vec<u32>,
 }
 
 impl RoutingPolicy for SeedScore {
@@ -224,9 +222,26 @@ impl RoutingPolicy for SeedScore {
 }
 
 impl SeedScore {
-    fn choose(&self, request: &Request, replica: ReplicaId, state: &DispatchState) -> Option<AdapterId> {
+    fn new(spec: &SeedScoreSpec, context: &RouterContext) -> Self {
+        Self {
+            offered: spec.offered(&context.adapters),
+            prior: context.prior.clone(),
+            sessions: Lru::new(spec.sessions_remembered),
+            used: BTreeSet::new(),
+            parties: BTreeSet::new(),
+            loads: vec![0; context.adapters.len()],
+            spec: spec.clone(),
+        }
+    }
+
+    fn choose(&mut self, request: &Request, replica: ReplicaId, state: &DispatchState) -> Option<AdapterId> {
+        if self.spec.mode == SeedMode::CacheAware {
+            self.count_loads(&state.replicas);
+        }
         let prior = |adapter| self.prior.expected(request.task, Some(adapter));
-        let cached = |adapter| f64::from(state.prefix_match_tokens(replica, Some(adapter), request));
+        let of = |adapter| f64::from(state.prefix_match_tokens(replica, Some(adapter), request));
+        let shared = (self.prefixes() == PrefixUse::SharedByAdapters).then(|| of(self.offered[0]));
+        let cached = |adapter| shared.unwrap_or_else(|| of(adapter));
         match self.spec.mode {
             SeedMode::Base => None,
             SeedMode::Multitask => state.adapters.multitask(),
@@ -240,20 +255,28 @@ impl SeedScore {
                 let tokens = f64::from(request.prompt.tokens().max(1));
                 self.first_highest(|a| prior(a) + ORACLE_CACHED_WEIGHT * cached(a) / tokens)
             }
-            SeedMode::CacheAware => self.first_highest(|a| {
-                prior(a) + self.spec.alpha * cached(a) - self.penalties(request, a, &state.replicas)
-            }),
+            SeedMode::CacheAware => {
+                self.first_highest(|a| prior(a) + self.spec.alpha * cached(a) - self.penalties(request, a))
+            }
         }
     }
 
-    fn penalties(&self, request: &Request, adapter: AdapterId, replicas: &[ReplicaView]) -> f64 {
+    fn count_loads(&mut self, replicas: &[ReplicaView]) {
+        self.loads.fill(0);
+        for &(adapter, in_flight) in replicas.iter().flat_map(|view| &view.in_flight_by_adapter) {
+            if let Some(adapter) = adapter {
+                self.loads[adapter.index()] += in_flight;
+            }
+        }
+    }
+
+    fn penalties(&self, request: &Request, adapter: AdapterId) -> f64 {
         let one_if = |holds: bool| f64::from(u8::from(holds));
         let spec = &self.spec;
-        let load: u32 = replicas.iter().map(|view| view.in_flight_under(Some(adapter))).sum();
         let switches = self.sessions.get(request.session).is_some_and(|&had| had != adapter);
         let used = self.used.contains(&adapter);
         let foreign = self.party(request).is_some_and(|party| !self.parties.contains(&(adapter, party)));
-        spec.beta * f64::from(load)
+        spec.beta * f64::from(self.loads[adapter.index()])
             + spec.gamma * one_if(switches)
             + spec.delta * one_if(used && foreign)
             + spec.epsilon * one_if(!used)
@@ -376,29 +399,22 @@ mod tests {
         let spec = SeedScoreSpec::default();
         let mut router = router(spec.clone());
         router.dispatch(Nanos::ZERO, &Request { session: SessionId(5), ..request(0, 0, 1) });
-        let replicas = router.state().replicas.clone();
         let context = RouterContext { prior: Arc::new(seed_prior()), ..context(1) };
-        let mut policy = SeedScore {
-            offered: spec.offered(&context.adapters),
-            prior: context.prior,
-            sessions: Lru::new(10),
-            used: BTreeSet::new(),
-            parties: BTreeSet::new(),
-            spec,
-        };
+        let mut policy = SeedScore::new(&spec, &context);
+        policy.count_loads(&router.state().replicas);
         let (qa, json) = (AdapterId(0), AdapterId(1));
         let mut stranger = request(1, 0, 1);
         stranger.session = SessionId(5);
         stranger.trust_group = TrustGroupId(9);
         let close = |seen: f64, expected: f64| assert!((seen - expected).abs() < 1e-12, "{seen} {expected}");
-        close(policy.penalties(&stranger, qa, &replicas), 0.001 + 0.05);
+        close(policy.penalties(&stranger, qa), 0.001 + 0.05);
         policy.remember(&Request { session: SessionId(5), ..request(0, 0, 1) }, qa);
-        close(policy.penalties(&stranger, qa, &replicas), 0.001 + 0.25);
-        close(policy.penalties(&stranger, json, &replicas), 0.10 + 0.05);
+        close(policy.penalties(&stranger, qa), 0.001 + 0.25);
+        close(policy.penalties(&stranger, json), 0.10 + 0.05);
         let salted = Request { cache_salt: Some(1), ..stranger.clone() };
-        close(policy.penalties(&salted, qa, &replicas), 0.001);
+        close(policy.penalties(&salted, qa), 0.001);
         policy.remember(&stranger, qa);
-        close(policy.penalties(&stranger, qa, &replicas), 0.001);
+        close(policy.penalties(&stranger, qa), 0.001);
     }
 
     #[test]

@@ -9,7 +9,8 @@
 //!   - slot wait: when other adapters in flight hold all `gpu_slots`, until enough of them are done;
 //!   - prefill: tokens not cached in the adapter's own namespace, by the router's prefix index.
 //! - `P`: the true TTFT is the expected one times a lognormal error of median 1 and log-standard deviation `ttft_sigma`;
-//!   what has passed since the due time is off the budget. Without a TTFT objective `P` is 1.
+//!   what has passed since the due time is off the budget. An E2E objective less a usual residence
+//!   (`output_tokens_mean * step_ms`) is one more budget, and the tighter counts. With neither, `P` is 1.
 //! - server seconds: `prefill + load`, what the choice takes from all other requests of the replica.
 //!
 //! Ties: shorter TTFT, then lowest adapter (base lowest), then lowest replica. When no candidate reaches
@@ -19,7 +20,7 @@
 //! Sees state scraped every `scrape_interval_ms` (0: true state) and its own history, which fills in for what a runtime
 //! does not say: residency then is what the last adapters sent there would leave in the slots.
 //!
-//! Lacks: decode interference and the TPOT and E2E objectives; KV memory pressure; other routers' requests since the
+//! Lacks: decode interference and the TPOT objective; KV memory pressure; other routers' requests since the
 //! scrape; the future worth of an adapter once loaded (price it low when loads amortise).
 
 use super::choice::candidates;
@@ -29,7 +30,7 @@ use crate::{
     CostModel, Decision, DispatchState, Information, PrefixUse, Reason, ReplicaView, RouterContext,
     RoutingError, RoutingPolicy,
 };
-use acb_types::{AdapterId, Nanos, QualityTable, ReplicaId, Request, Stream, Tier};
+use acb_types::{AdapterId, Nanos, QualityTable, ReplicaId, Request, Slo, Stream, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -77,7 +78,7 @@ impl Parameters for SpecialistsSpec {
             spec: self.clone(),
             prior: context.prior.clone(),
             costs: context.costs,
-            ttft_slo: context.slo.ttft_ns,
+            budget_ms: budget_ms(context.slo, &context.costs),
             history: (0..context.replicas).map(history).collect(),
             matches: Vec::new(),
             queues_ms: Vec::new(),
@@ -112,7 +113,8 @@ struct Specialists {
     spec: SpecialistsSpec,
     prior: Arc<QualityTable>,
     costs: CostModel,
-    ttft_slo: Option<Nanos>,
+    /// Milliseconds from the due time within which the first token is on time; none without an objective.
+    budget_ms: Option<f64>,
     history: Vec<Residency>,
     matches: Vec<u32>,
     queues_ms: Vec<f64>,
@@ -173,8 +175,8 @@ impl Specialists {
     fn decide(&mut self, request: &Request, state: &DispatchState) -> Decision {
         self.queues_ms.clear();
         self.queues_ms.extend(state.replicas.iter().map(|view| queue_ms(&self.costs, view, state.now)));
-        let waited = state.now.since(request.due);
-        let budget_ms = self.ttft_slo.map(|slo| slo.as_millis_f64() - waited.as_millis_f64());
+        let waited_ms = state.now.since(request.due).as_millis_f64();
+        let budget_ms = self.budget_ms.map(|budget| budget - waited_ms);
         let mut found = Found { budget_ms, likely: false, by_value: None, by_effort: None };
         let mut matches = std::mem::take(&mut self.matches);
         for adapter in candidates(request, &state.adapters) {
@@ -277,6 +279,13 @@ fn keep(best: &mut Option<Best>, candidate: Best) {
     }
 }
 
+/// The tighter of the TTFT objective and the E2E objective less a usual residence.
+fn budget_ms(slo: Slo, costs: &CostModel) -> Option<f64> {
+    let ttft_ms = slo.ttft_ns.map(Nanos::as_millis_f64);
+    let e2e_ms = slo.e2e_ns.map(|e2e| e2e.as_millis_f64() - costs.residence_ms());
+    ttft_ms.into_iter().chain(e2e_ms).reduce(f64::min)
+}
+
 /// Milliseconds of prefill work ahead, and of waiting for a place in the batch.
 fn queue_ms(costs: &CostModel, view: &ReplicaView, now: Nanos) -> f64 {
     let own_ms = view.pending_prefill_tokens as f64 * costs.ms_per_prefill_token;
@@ -330,7 +339,7 @@ mod tests {
     use super::*;
     use crate::testing::{context, prompt, request, scraped};
     use crate::{PolicySpec, ReplicaSnapshot, Router, RouterEvent};
-    use acb_types::{RequestId, Slo};
+    use acb_types::RequestId;
 
     const MULTITASK: Option<AdapterId> = Some(AdapterId(4));
     const SPECIALIST: Option<AdapterId> = Some(AdapterId(0));
@@ -463,6 +472,19 @@ mod tests {
         close(on_time(100.0, 100.0, 0.0), 1.0);
         close(on_time(100.0, 99.0, 0.0), 0.0);
         close(on_time(0.0, 1.0, 0.3), 1.0);
+    }
+
+    #[test]
+    fn the_tighter_objective_is_the_budget() {
+        let costs = CostModel { output_tokens_mean: 100.0, step_ms: 10.0, ..CostModel::default() };
+        let budget = |ttft: Option<u64>, e2e: Option<u64>| {
+            let (ttft_ns, e2e_ns) = (ttft.map(Nanos::from_millis), e2e.map(Nanos::from_millis));
+            budget_ms(Slo { ttft_ns, tpot_ns: None, e2e_ns }, &costs)
+        };
+        assert_eq!(budget(Some(500), None), Some(500.0));
+        assert_eq!(budget(Some(500), Some(1200)), Some(200.0));
+        assert_eq!(budget(Some(100), Some(1200)), Some(100.0));
+        assert_eq!(budget(None, None), None);
     }
 
     #[test]
