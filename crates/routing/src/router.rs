@@ -21,7 +21,9 @@ pub struct Router {
     state: DispatchState,
     rng: Stream,
     in_flight: FxHashMap<RequestId, InFlight>,
-    unscraped: Unscraped,
+    /// One per replica when the policy sees scrapes, else none.
+    unscraped: Vec<Unscraped>,
+    dispatched: u64,
     log: Option<RowLog>,
 }
 
@@ -35,22 +37,17 @@ struct InFlight {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FirstToken {
-    /// Its prompt tokens count as pending; `sent` numbers the dispatches of the replica.
+    /// Its prompt tokens count as pending; `sent` numbers the router's dispatches.
     Awaited {
         sent: u64,
     },
     Came,
 }
 
-/// Per replica, the dispatches that the last scrape can't show.
+/// The dispatches to one replica that its last scrape can't show, oldest first.
 #[derive(Clone, Debug, Default)]
 struct Unscraped {
-    replicas: Vec<UnscrapedOfReplica>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct UnscrapedOfReplica {
-    next: u64,
+    /// Dispatches numbered below this were shown by a scrape.
     first_unseen: u64,
     sent: VecDeque<(Nanos, u64, RequestId)>,
 }
@@ -69,7 +66,8 @@ impl Router {
             rng: context.seed.child("routing").stream(policy.name()),
             policy,
             in_flight: FxHashMap::default(),
-            unscraped: Unscraped { replicas: vec![UnscrapedOfReplica::default(); scraped] },
+            unscraped: vec![Unscraped::default(); scraped],
+            dispatched: 0,
             log: None,
         })
     }
@@ -167,10 +165,11 @@ impl Router {
         }
         let prefill_tokens = u64::from(prefill_tokens);
         self.state.replicas[replica.index()].sent(adapter, prefill_tokens);
-        let sent = match self.unscraped.replicas.get_mut(replica.index()) {
-            Some(unscraped) => unscraped.push(now, request.id, &self.in_flight),
-            None => 0,
-        };
+        let sent = self.dispatched;
+        self.dispatched += 1;
+        if let Some(unscraped) = self.unscraped.get_mut(replica.index()) {
+            unscraped.push((now, sent, request.id), &self.in_flight);
+        }
         let first_token = FirstToken::Awaited { sent };
         let entry = InFlight { replica, adapter, prefill_tokens, first_token };
         let before = self.in_flight.insert(request.id, entry);
@@ -184,7 +183,7 @@ impl Router {
         if let FirstToken::Awaited { sent } = std::mem::replace(&mut entry.first_token, FirstToken::Came) {
             let view = &mut self.state.replicas[entry.replica.index()];
             view.pending_prefill_tokens -= entry.prefill_tokens;
-            let unseen = self.unscraped.replicas.get(entry.replica.index());
+            let unseen = self.unscraped.get(entry.replica.index());
             if unseen.is_none_or(|u| sent >= u.first_unseen) {
                 view.unscraped_prefill_tokens -= entry.prefill_tokens;
             }
@@ -209,33 +208,31 @@ impl Router {
             }
             None => view.scraped = Some(Scraped { observed_at: at, snapshot: snapshot.clone() }),
         }
-        view.unscraped_prefill_tokens = self.unscraped.replicas[replica.index()].seen(at, &self.in_flight);
+        view.unscraped_prefill_tokens =
+            self.unscraped[replica.index()].seen(at, self.dispatched, &self.in_flight);
     }
 }
 
-impl UnscrapedOfReplica {
+impl Unscraped {
     /// Notes a dispatch; those that ended are dropped from the front, so that the list is bounded without scrapes too.
-    fn push(&mut self, at: Nanos, request: RequestId, in_flight: &FxHashMap<RequestId, InFlight>) -> u64 {
+    fn push(&mut self, dispatch: (Nanos, u64, RequestId), in_flight: &FxHashMap<RequestId, InFlight>) {
         while self.sent.front().is_some_and(|(_, _, r)| !in_flight.contains_key(r)) {
             self.sent.pop_front();
         }
-        let sent = self.next;
-        self.next += 1;
-        self.sent.push_back((at, sent, request));
-        sent
+        self.sent.push_back(dispatch);
     }
 
     /// Forgets what a scrape at `at` shows, and returns the pending tokens of what was sent later.
-    fn seen(&mut self, at: Nanos, in_flight: &FxHashMap<RequestId, InFlight>) -> u64 {
+    fn seen(&mut self, at: Nanos, dispatched: u64, in_flight: &FxHashMap<RequestId, InFlight>) -> u64 {
         while self.sent.front().is_some_and(|&(sent_at, _, _)| sent_at <= at) {
             self.sent.pop_front();
         }
-        self.first_unseen = self.sent.front().map_or(self.next, |&(_, sent, _)| sent);
-        let pending = |request| match in_flight.get(request) {
-            Some(InFlight { first_token: FirstToken::Awaited { .. }, prefill_tokens, .. }) => *prefill_tokens,
+        self.first_unseen = self.sent.front().map_or(dispatched, |&(_, sent, _)| sent);
+        let pending = |&(_, sent, request)| match in_flight.get(&request) {
+            Some(entry) if entry.first_token == FirstToken::Awaited { sent } => entry.prefill_tokens,
             _ => 0,
         };
-        self.sent.iter().map(|(_, _, request)| pending(request)).sum()
+        self.sent.iter().map(pending).sum()
     }
 }
 
