@@ -148,8 +148,9 @@ impl GenerateSpec {
         let specialist = |(at, rank): (u32, &u32)| {
             adapter(format!("{}{at:0digits$}", self.name_prefix), *rank, AdapterRoleSpec::Specialist)
         };
-        let multitask =
-            self.with_multitask.then(|| adapter("multitask".to_string(), largest, AdapterRoleSpec::Multitask));
+        let multitask = self
+            .with_multitask
+            .then(|| adapter("multitask".to_string(), largest, AdapterRoleSpec::Multitask));
         (0..self.count).zip(ranks.iter().cycle()).map(specialist).chain(multitask).collect()
     }
 }

@@ -52,10 +52,14 @@ fn check_adapters(spec: &AdaptersSpec, adapters: &[NamedAdapter]) -> Vec<Finding
             AdaptersSpec::Generated(_) => "/adapters/generate/name_prefix".to_string(),
         };
         if adapter.name == "base" {
-            found.push(fault(place("name"), "`base` means the base model in records: give the adapter another name"));
+            found.push(fault(
+                place("name"),
+                "`base` means the base model in records: give the adapter another name",
+            ));
         }
         if let Some(first) = names.insert(&adapter.name, at) {
-            let message = format!("the adapter `{}` is already item {first}: give each its own name", adapter.name);
+            let message =
+                format!("the adapter `{}` is already item {first}: give each its own name", adapter.name);
             found.push(fault(place("name"), message));
         }
         if let Some(first) = adapter.task.as_ref().and_then(|task| tasks.insert(task, &adapter.name)) {
@@ -144,16 +148,21 @@ fn check_contrasts(spec: &ExperimentSpec) -> Vec<Finding> {
             let pointer = format!("{pointer}/against/{index}");
             found.extend(unknown(&pointer, "arm", other, &names));
             if *other == contrast.treatment {
-                found.push(fault(&pointer, format!("`{other}` can't be compared with itself: name another arm")));
+                found.push(fault(
+                    &pointer,
+                    format!("`{other}` can't be compared with itself: name another arm"),
+                ));
             }
             if !pairs.insert((&contrast.treatment, other)) {
-                let message = format!("`{}` against `{other}` is already a contrast: keep one", contrast.treatment);
+                let message =
+                    format!("`{}` against `{other}` is already a contrast: keep one", contrast.treatment);
                 found.push(fault(&pointer, message));
             }
         }
     }
     if spec.arms.len() > 1 && spec.contrasts().is_empty() {
-        let message = "nothing would be compared: name contrasts, or give arms the roles `treatment` and `baseline`";
+        let message =
+            "nothing would be compared: name contrasts, or give arms the roles `treatment` and `baseline`";
         found.push(fault("/decision_rule", message));
     }
     found
@@ -162,7 +171,11 @@ fn check_contrasts(spec: &ExperimentSpec) -> Vec<Finding> {
 fn check_slo(spec: &ExperimentSpec) -> Vec<Finding> {
     let slo = &spec.slo;
     let given = [slo.ttft_ms, slo.tpot_ms, slo.e2e_ms].iter().any(Option::is_some);
-    if given { Vec::new() } else { vec![fault("/slo", "give at least one of `ttft_ms`, `tpot_ms`, `e2e_ms`")] }
+    if given {
+        Vec::new()
+    } else {
+        vec![fault("/slo", "give at least one of `ttft_ms`, `tpot_ms`, `e2e_ms`")]
+    }
 }
 
 fn check_cluster(spec: &ExperimentSpec, adapters: &[NamedAdapter]) -> Vec<Finding> {
@@ -188,7 +201,8 @@ fn check_workload(spec: &ExperimentSpec) -> Vec<Finding> {
 }
 
 fn check_metrics(spec: &ExperimentSpec, metrics: &[&str]) -> Vec<Finding> {
-    let mut found: Vec<_> = unknown("/primary_metric", "metric", &spec.primary_metric, metrics).into_iter().collect();
+    let mut found: Vec<_> =
+        unknown("/primary_metric", "metric", &spec.primary_metric, metrics).into_iter().collect();
     for (at, name) in spec.secondary_metrics.iter().enumerate() {
         let pointer = format!("/secondary_metrics/{at}");
         found.extend(unknown(&pointer, "metric", name, metrics));
@@ -202,16 +216,23 @@ fn check_metrics(spec: &ExperimentSpec, metrics: &[&str]) -> Vec<Finding> {
 fn check_seeds(seeds: &SeedsSpec) -> Vec<Finding> {
     match seeds {
         SeedsSpec::Range(range) if range.first.checked_add(u64::from(range.count)).is_none() => {
-            vec![fault("/seeds/first", format!("{} seeds from here exceed 64 bits: start lower", range.count))]
+            vec![fault(
+                "/seeds/first",
+                format!("{} seeds from here exceed 64 bits: start lower", range.count),
+            )]
         }
         SeedsSpec::Range(_) => Vec::new(),
         SeedsSpec::List(list) if list.is_empty() => {
-            vec![fault("/seeds", "no seeds: give one per block, six or more to find a difference at the 5 % level")]
+            vec![fault(
+                "/seeds",
+                "no seeds: give one per block, six or more to find a difference at the 5 % level",
+            )]
         }
         SeedsSpec::List(list) => {
             let mut seen = BTreeSet::new();
             let again = list.iter().enumerate().filter(|(_, seed)| !seen.insert(**seed));
-            let message = |seed: u64| format!("the seed {seed} is given twice: a block must not be counted twice");
+            let message =
+                |seed: u64| format!("the seed {seed} is given twice: a block must not be counted twice");
             again.map(|(at, seed)| fault(format!("/seeds/{at}"), message(*seed))).collect()
         }
     }

@@ -168,7 +168,9 @@ impl SeedsSpec {
     pub fn list(&self) -> Vec<u64> {
         match self {
             Self::List(list) => list.clone(),
-            Self::Range(range) => (0..u64::from(range.count)).map(|at| range.first.wrapping_add(at)).collect(),
+            Self::Range(range) => {
+                (0..u64::from(range.count)).map(|at| range.first.wrapping_add(at)).collect()
+            }
         }
     }
 }

@@ -44,5 +44,6 @@ fn check_factor(spec: &ExperimentSpec, path: &str, values: &[Json], before: &[Fi
 
 fn new_faults(after: Vec<Finding>, before: &[Finding]) -> Vec<String> {
     let new = after.into_iter().filter(|finding| !before.contains(finding));
-    new.map(|(pointer, message)| format!("with this value, {}: {message}", super::words::dotted(&pointer))).collect()
+    new.map(|(pointer, message)| format!("with this value, {}: {message}", super::words::dotted(&pointer)))
+        .collect()
 }

@@ -15,8 +15,7 @@ pub(super) const SHORT_FORM: &str = "";
 /// or `law` changes is replaced as well, because the other keys of the old one mean nothing to the new one.
 #[must_use]
 pub fn merge(base: Node, over: Node) -> Node {
-    let changes =
-        |tag: &str| matches!((base.get(tag), over.get(tag)), (Some(old), Some(new)) if old.value != new.value);
+    let changes = |tag: &str| matches!((base.get(tag), over.get(tag)), (Some(old), Some(new)) if old.value != new.value);
     let kind_changes = TAGS.into_iter().any(changes);
     match (base.value, over.value) {
         (Value::Map(mut entries), Value::Map(changes)) if !kind_changes => {

@@ -184,7 +184,11 @@ mod tests {
     #[test]
     fn weights_and_kv_bytes_are_those_of_the_published_models() {
         let check = |model: KnownModel, weights: u64, kv: u64| {
-            assert_eq!((model.shape().weight_bytes(), model.shape().kv_bytes_per_token()), (weights, kv), "{model:?}");
+            assert_eq!(
+                (model.shape().weight_bytes(), model.shape().kv_bytes_per_token()),
+                (weights, kv),
+                "{model:?}"
+            );
         };
         check(KnownModel::Qwen25B7, 2 * 7_615_616_512, 57_344);
         check(KnownModel::Qwen25B1_5, 2 * 1_543_714_304, 28_672);

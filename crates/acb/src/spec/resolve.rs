@@ -58,7 +58,8 @@ impl ExperimentSpec {
         }
         let faults = validate(&raw_schema(), &mut tree);
         if faults.is_empty() {
-            return serde_json::from_value(tree.to_json()).map_err(|error| vec![(String::new(), error.to_string())]);
+            return serde_json::from_value(tree.to_json())
+                .map_err(|error| vec![(String::new(), error.to_string())]);
         }
         let finding = |fault: super::Fault| {
             let help = fault.help.map(|help| format!("; {help}")).unwrap_or_default();

@@ -229,8 +229,12 @@ impl<'s> Validator<'s> {
             let property = schema["properties"].get(&entry.key);
             match property.or_else(|| schema.get("additionalProperties")) {
                 Some(Json::Bool(false)) => {
-                    let known: Vec<_> =
-                        schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
+                    let known: Vec<_> = schema["properties"]
+                        .as_object()
+                        .into_iter()
+                        .flatten()
+                        .map(|(key, _)| key.as_str())
+                        .collect();
                     self.unknown_key(&known, &At { span: entry.key_span, ..inner });
                 }
                 Some(value) => self.check(value, &mut entry.value, &inner),
@@ -396,7 +400,7 @@ fn type_remedy(branches: &[&Json], value: &Value) -> Option<String> {
         Value::Int(_) | Value::Float(_) | Value::Bool(_) if takes("string") => {
             Some("quote it if it is meant as text".to_string())
         }
-        Value::Null => Some("give a value, or remove the key to use its default".to_string()),
+        Value::Null => Some("give a value; a key with a default may be left out".to_string()),
         _ => None,
     }
 }

@@ -164,7 +164,7 @@ fn wrong_types_name_the_remedy() {
     check("small: 256\n", "3:8: `small` must be an integer from 0 to 255, not `256`; ");
     check(
         "small:\n",
-        "3:6: `small` is empty: it must be an integer from 0 to 255; give a value, or remove the key to use its default",
+        "3:6: `small` is empty: it must be an integer from 0 to 255; give a value; a key with a default may be left out",
     );
     check(
         "flag: yes\n",

@@ -1,5 +1,6 @@
 //! Words for what a schema asks for and for what was found instead.
 
+use super::scalar::{Scalar, resolve};
 use super::schema::{Schema, accepts, choices};
 use super::tree::{Node, Value};
 use serde_json::Value as Json;
@@ -103,6 +104,7 @@ pub fn found(node: &Node) -> String {
         Value::Null => "empty".to_string(),
         Value::Seq(items) => format!("a list of {}", items.len()),
         Value::Map(_) => "a map".to_string(),
+        Value::String(text) if resolve(text) != Scalar::Text => format!("`\"{}\"`", cut(text)),
         Value::String(text) => format!("`{}`", cut(text)),
         Value::Bool(_) | Value::Int(_) | Value::Float(_) => format!("`{}`", node.to_json()),
     }
