@@ -2,7 +2,7 @@
 
 use crate::{AdapterId, TaskId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What an adapter was trained for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -54,6 +54,7 @@ pub struct Adapters {
     by_name: BTreeMap<String, AdapterId>,
     specialists: BTreeMap<TaskId, AdapterId>,
     multitask: Option<AdapterId>,
+    withheld: BTreeSet<AdapterId>,
 }
 
 impl Adapters {
@@ -112,6 +113,24 @@ impl Adapters {
         self.multitask
     }
 
+    /// The same catalogue, ids unchanged, in which only the named adapters are offered for routing: the others are
+    /// nobody's specialist, not the multitask adapter, and not among [`Adapters::offered`].
+    #[must_use]
+    pub fn offering(&self, names: &[String]) -> Self {
+        let offered = |id: AdapterId| names.contains(&self.get(id).name);
+        let mut narrow = self.clone();
+        narrow.specialists.retain(|_, id| offered(*id));
+        let multitask = |adapter: &&Adapter| adapter.role == AdapterRole::Multitask && offered(adapter.id);
+        narrow.multitask = self.list.iter().find(multitask).map(|adapter| adapter.id);
+        narrow.withheld = self.list.iter().map(|adapter| adapter.id).filter(|id| !offered(*id)).collect();
+        narrow
+    }
+
+    /// The adapters that a router may choose, in id order.
+    pub fn offered(&self) -> impl Iterator<Item = &Adapter> {
+        self.list.iter().filter(|adapter| !self.withheld.contains(&adapter.id))
+    }
+
     /// All adapters in id order.
     pub fn iter(&self) -> std::slice::Iter<'_, Adapter> {
         self.list.iter()
@@ -133,5 +152,36 @@ impl Adapters {
     #[must_use]
     pub fn label(&self, id: Option<AdapterId>) -> &str {
         id.map_or("base", |id| &self.get(id).name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn adapters() -> Adapters {
+        Adapters::new([
+            ("qa".to_owned(), 8, 1, AdapterRole::Specialist(TaskId(0))),
+            ("all".to_owned(), 8, 1, AdapterRole::Multitask),
+        ])
+        .unwrap()
+    }
+
+    #[test]
+    fn what_is_not_offered_keeps_its_id_and_loses_its_role() {
+        let narrow = adapters().offering(&["all".to_owned()]);
+        assert_eq!(narrow.specialist(TaskId(0)), None);
+        assert_eq!(narrow.multitask(), Some(AdapterId(1)));
+        assert_eq!(narrow.get(AdapterId(0)).name, "qa");
+        assert_eq!(narrow.offered().map(|a| a.id).collect::<Vec<_>>(), [AdapterId(1)]);
+    }
+
+    #[test]
+    fn names_and_specialists_are_unique() {
+        let twice =
+            [("a".to_owned(), 8, 1, AdapterRole::Multitask), ("a".to_owned(), 8, 1, AdapterRole::Placebo)];
+        assert_eq!(Adapters::new(twice), Err(AdaptersError::DuplicateName("a".to_owned())));
+        let same = ["a", "b"].map(|name| (name.to_owned(), 8, 1, AdapterRole::Specialist(TaskId(3))));
+        assert!(matches!(Adapters::new(same), Err(AdaptersError::TwoSpecialists { .. })));
     }
 }
