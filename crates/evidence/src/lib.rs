@@ -6,6 +6,13 @@
 
 mod error;
 mod files;
+mod groups;
+mod load;
+mod metrics;
+mod rows;
+mod summary;
+#[cfg(test)]
+mod testing;
 mod write;
 
 pub use error::{EvidenceError, LineFault};
@@ -14,4 +21,8 @@ pub use files::{
     PlannedRun, ProfileRef, RunState, Status, Summary, SweepArm, SweepPlan, Versioned, Wall, read_json,
     write_json,
 };
+pub use load::{Loaded, Run, Skipped, Sweep, load_runs};
+pub use metrics::{Better, MetricInfo, SourceRule, metric, metrics, metrics_markdown};
+pub use rows::{MAX_LINE_BYTES, Records, ServerRows};
+pub use summary::{Summariser, summarise, summarise_folder};
 pub use write::write_atomically;

@@ -1,0 +1,59 @@
+//! How late the load generator was.
+
+use super::{Better, Family, Fold, MetricInfo, SourceRule, Value, quantile, sort};
+use crate::Wall;
+use acb_types::Record;
+
+/// The registry's entry.
+pub(super) const FAMILY: Family = Family {
+    metrics: &[
+        info(
+            "p99_send_lag_ms",
+            "99th percentile of the time from due to sent: lateness of the generator, over all requests.",
+        ),
+        info("max_send_lag_ms", "The longest time from due to sent."),
+    ],
+    start: |_| Box::new(SendLag::default()),
+};
+
+const fn info(name: &'static str, summary: &'static str) -> MetricInfo {
+    MetricInfo { name, unit: "ms", source_rule: SourceRule::Records, better: Better::Lower, summary }
+}
+
+/// One sample per request.
+#[derive(Default)]
+struct SendLag {
+    millis: Vec<f64>,
+}
+
+impl Fold for SendLag {
+    fn record(&mut self, record: &Record<'_>) {
+        self.millis.push(record.sent_ns.since(record.due_ns).as_millis_f64());
+    }
+
+    fn finish(mut self: Box<Self>, _wall: Option<Wall>) -> Vec<Value> {
+        sort(&mut self.millis);
+        let n = self.millis.len() as u64;
+        let longest = match self.millis.last() {
+            Some(&longest) => Value::of(longest, n),
+            None => Value::absent("there are no records", 0),
+        };
+        vec![quantile(&self.millis, 0.99), longest]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::metrics::tests::check;
+    use crate::testing::{ms, record};
+    use acb_types::Record;
+
+    #[test]
+    fn it_runs_from_due_to_sent() {
+        let late = Record { sent_ns: record(300).due_ns + ms(7), ..record(300) };
+        let mut records: Vec<_> = (0..299).map(record).collect();
+        records.push(late);
+        check(&records, "p99_send_lag_ms", 1.0);
+        check(&records, "max_send_lag_ms", 7.0);
+    }
+}

@@ -1,0 +1,328 @@
+//! Readers of `requests.jsonl` and `server.jsonl`: one line in memory at a time, every fault with its file and line.
+
+use crate::error::{EvidenceError, LineFault};
+use acb_types::{Nanos, Outcome, RECORD_VERSION, Record, ReplicaId, ServerRow};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// The most bytes that a row may have.
+pub const MAX_LINE_BYTES: usize = 1 << 20;
+
+/// The records of a run, in the order of the file. Ids already seen are kept as ranges, so memory grows with how
+/// far the file is out of order and not with its length.
+pub struct Records {
+    lines: Lines,
+    seen: Ranges,
+}
+
+impl Records {
+    /// Opens a `requests.jsonl`.
+    ///
+    /// # Errors
+    /// When the file can't be opened.
+    pub fn open(path: &Path) -> Result<Self, EvidenceError> {
+        Ok(Self { lines: Lines::open(path)?, seen: Ranges::default() })
+    }
+
+    /// The next record, borrowed from the line buffer; `None` at the end.
+    ///
+    /// # Errors
+    /// When the line can't be read, is no record of a known version, repeats an id, or contradicts itself.
+    pub fn next(&mut self) -> Result<Option<Record<'_>>, EvidenceError> {
+        if !self.lines.advance()? {
+            return Ok(None);
+        }
+        let seen = &mut self.seen;
+        let checked = parse::<Record<'_>>(&self.lines.buffer).and_then(|record| {
+            check_version(record.v)?;
+            check_record(&record)?;
+            match seen.insert(record.request.0) {
+                true => Ok(record),
+                false => Err(LineFault::Duplicate { request: record.request.0 }),
+            }
+        });
+        match checked {
+            Ok(record) => Ok(Some(record)),
+            Err(fault) => Err(fault_at(&self.lines.path, self.lines.number, fault)),
+        }
+    }
+
+    /// The error that names the line last read.
+    #[must_use]
+    pub fn fault(&self, fault: LineFault) -> EvidenceError {
+        fault_at(&self.lines.path, self.lines.number, fault)
+    }
+}
+
+/// The server rows of a run, in the order of the file.
+pub struct ServerRows {
+    lines: Lines,
+    latest: BTreeMap<ReplicaId, Nanos>,
+}
+
+impl ServerRows {
+    /// Opens a `server.jsonl`.
+    ///
+    /// # Errors
+    /// When the file can't be opened.
+    pub fn open(path: &Path) -> Result<Self, EvidenceError> {
+        Ok(Self { lines: Lines::open(path)?, latest: BTreeMap::new() })
+    }
+
+    /// The next row; `None` at the end.
+    ///
+    /// # Errors
+    /// When the line can't be read, is no row of a known version, or goes back in time for its replica.
+    pub fn next(&mut self) -> Result<Option<ServerRow>, EvidenceError> {
+        if !self.lines.advance()? {
+            return Ok(None);
+        }
+        let latest = &mut self.latest;
+        let checked = parse::<ServerRow>(&self.lines.buffer).and_then(|row| {
+            check_version(row.v)?;
+            match latest.insert(row.replica, row.at_ns) {
+                Some(before) if before > row.at_ns => Err(broken(format!(
+                    "time runs backward for replica {}: {} ns after {} ns",
+                    row.replica, row.at_ns.0, before.0
+                ))),
+                _ => Ok(row),
+            }
+        });
+        match checked {
+            Ok(row) => Ok(Some(row)),
+            Err(fault) => Err(fault_at(&self.lines.path, self.lines.number, fault)),
+        }
+    }
+}
+
+/// Lines of a file through one reused buffer.
+struct Lines {
+    path: PathBuf,
+    reader: BufReader<File>,
+    buffer: Vec<u8>,
+    number: u64,
+}
+
+impl Lines {
+    fn open(path: &Path) -> Result<Self, EvidenceError> {
+        let path = path.to_path_buf();
+        match File::open(&path) {
+            Ok(file) => Ok(Self { path, reader: BufReader::new(file), buffer: Vec::new(), number: 0 }),
+            Err(source) => Err(EvidenceError::Io { path, source }),
+        }
+    }
+
+    /// Reads the next line into the buffer, without its end; false at the end of the file.
+    fn advance(&mut self) -> Result<bool, EvidenceError> {
+        self.buffer.clear();
+        let mut limited = (&mut self.reader).take(MAX_LINE_BYTES as u64 + 1);
+        match limited.read_until(b'\n', &mut self.buffer) {
+            Err(source) => return Err(EvidenceError::Io { path: self.path.clone(), source }),
+            Ok(0) => return Ok(false),
+            Ok(_) => self.number += 1,
+        }
+        if self.buffer.pop_if(|last| *last == b'\n').is_some() {
+            self.buffer.pop_if(|last| *last == b'\r');
+            return Ok(true);
+        }
+        let fault = if self.buffer.len() > MAX_LINE_BYTES {
+            LineFault::TooLong { limit: MAX_LINE_BYTES }
+        } else {
+            LineFault::Truncated
+        };
+        Err(fault_at(&self.path, self.number, fault))
+    }
+}
+
+fn fault_at(path: &Path, line: u64, fault: LineFault) -> EvidenceError {
+    EvidenceError::Line { path: path.to_path_buf(), line, fault }
+}
+
+fn broken(rule: String) -> LineFault {
+    LineFault::Inconsistent { rule }
+}
+
+/// Parses a line; when that fails and the row says that it is of another version, that is the fault to name.
+fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, LineFault> {
+    #[derive(Deserialize)]
+    struct Version {
+        v: u32,
+    }
+    let text = std::str::from_utf8(line).map_err(|error| LineFault::NotUtf8 { byte: error.valid_up_to() })?;
+    if text.trim_ascii().is_empty() {
+        return Err(LineFault::Empty);
+    }
+    // serde would also take the fields of a struct from an array.
+    if !text.trim_ascii_start().starts_with('{') {
+        return Err(LineFault::Malformed { message: "a row is a JSON object".to_owned() });
+    }
+    serde_json::from_str(text).map_err(|error| {
+        let version = serde_json::from_str::<Version>(text).map(|version| check_version(version.v));
+        match version {
+            Ok(Err(unknown)) => unknown,
+            _ => LineFault::Malformed { message: error.to_string() },
+        }
+    })
+}
+
+fn check_version(found: u32) -> Result<(), LineFault> {
+    if found == RECORD_VERSION { Ok(()) } else { Err(LineFault::Version { found, known: RECORD_VERSION }) }
+}
+
+fn check_record(record: &Record<'_>) -> Result<(), LineFault> {
+    let request = record.request;
+    if let Some(quality) = record.quality {
+        if !(0.0..=1.0).contains(&quality) {
+            return Err(broken(format!("request {request}: quality {quality} is not in 0 to 1")));
+        }
+        if record.outcome != Outcome::Ok && quality > 0.0 {
+            return Err(broken(format!(
+                "request {request} was not answered, so its quality is 0, not {quality}"
+            )));
+        }
+    }
+    if record.outcome == Outcome::Ok && record.output_tokens > 0 && record.last_token_ns.is_none() {
+        return Err(broken(format!("request {request} is ok but has no time of its last token")));
+    }
+    let steps = [
+        ("due_ns", Some(record.due_ns)),
+        ("sent_ns", Some(record.sent_ns)),
+        ("admitted_ns", record.admitted_ns),
+        ("first_token_ns", record.first_token_ns),
+        ("last_token_ns", record.last_token_ns),
+    ];
+    let mut before = ("due_ns", Nanos::ZERO);
+    for (name, at) in steps.into_iter().filter_map(|(name, at)| Some((name, at?))) {
+        if at < before.1 {
+            let (name_before, at_before) = (before.0, before.1.0);
+            return Err(broken(format!(
+                "request {request}: {name} {} lies before {name_before} {at_before}",
+                at.0
+            )));
+        }
+        before = (name, at);
+    }
+    Ok(())
+}
+
+/// A set of numbers as disjoint ranges, first to last.
+#[derive(Default)]
+struct Ranges(BTreeMap<u64, u64>);
+
+impl Ranges {
+    /// Adds a number; false when it was there.
+    fn insert(&mut self, number: u64) -> bool {
+        let (mut first, mut last) = (number, number);
+        if let Some((&start, &end)) = self.0.range(..=number).next_back() {
+            if end >= number {
+                return false;
+            }
+            if end + 1 == number {
+                first = start;
+            }
+        }
+        if let Some(end) = number.checked_add(1).and_then(|next| self.0.remove(&next)) {
+            last = end;
+        }
+        self.0.insert(first, last);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{record, record_line};
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn read(bytes: &[u8]) -> Result<usize, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("requests.jsonl");
+        std::fs::write(&path, bytes).unwrap();
+        let mut records = Records::open(&path).unwrap();
+        let mut count = 0;
+        while records.next().map_err(|error| error.to_string())?.is_some() {
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn fails(bytes: &[u8], place: &str, words: &str) {
+        let error = read(bytes).unwrap_err();
+        assert!(error.contains(&format!("requests.jsonl:{place}: ")) && error.contains(words), "{error}");
+    }
+
+    #[test]
+    fn whole_lines_are_read_and_an_empty_file_has_none() {
+        assert_eq!(read(b""), Ok(0));
+        let two = record_line(&record(0)) + &record_line(&record(1)).replace('\n', "\r\n");
+        assert_eq!(read(two.as_bytes()), Ok(2));
+    }
+
+    #[test]
+    fn every_fault_is_named_with_file_and_line() {
+        let good = record_line(&record(0));
+        let after_good = |line: &str| (good.clone() + line).into_bytes();
+        fails(&after_good(&good), "2", "request 0 has a second row");
+        fails(&after_good(good.trim_end()), "2", "cut off");
+        fails(&after_good("\n"), "2", "empty");
+        fails(&after_good("{\"v\":1}\n"), "2", "missing field");
+        fails(&after_good("{\"v\":9,\"new\":0}\n"), "2", "version 9 is not known");
+        fails(&after_good(&good.replace("\"v\":1", "\"v\":2")), "2", "version 2 is not known");
+        fails(&after_good(&good.replace("\"quality\":1.0", "\"quality\":NaN")), "2", "column");
+        fails(&after_good(&good.replace("\"quality\":1.0", "\"quality\":1e999")), "2", "number out of range");
+        fails(&after_good(&good.replace("\"quality\":1.0", "\"quality\":-0.5")), "2", "not in 0 to 1");
+        fails(&[good.as_bytes(), b"{\"\xff\"}\n"].concat(), "2", "not UTF-8 from byte 2");
+        fails(&vec![b'['; MAX_LINE_BYTES + 7], "1", "longer than 1048576 bytes");
+        fails(&vec![b'['; MAX_LINE_BYTES - 7], "1", "cut off");
+        fails(
+            b"[1, 2]
+",
+            "1",
+            "a row is a JSON object",
+        );
+    }
+
+    #[test]
+    fn a_row_that_contradicts_itself_is_refused() {
+        let mut backward = record(0);
+        (backward.first_token_ns, backward.last_token_ns) = (Some(Nanos(9)), Some(Nanos(8)));
+        (backward.due_ns, backward.sent_ns, backward.admitted_ns) = (Nanos(1), Nanos(2), Some(Nanos(3)));
+        fails(record_line(&backward).as_bytes(), "1", "last_token_ns 8 lies before first_token_ns 9");
+        let mut failed = record(0);
+        failed.outcome = Outcome::Failed;
+        fails(record_line(&failed).as_bytes(), "1", "not answered");
+        let mut unfinished = record(0);
+        unfinished.last_token_ns = None;
+        fails(record_line(&unfinished).as_bytes(), "1", "no time of its last token");
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_are_a_set(numbers in prop::collection::vec(prop_oneof![0u64..40, Just(u64::MAX), Just(u64::MAX - 1)], 0..60)) {
+            let (mut ranges, mut set) = (Ranges::default(), BTreeSet::new());
+            for number in numbers {
+                prop_assert_eq!(ranges.insert(number), set.insert(number));
+            }
+            let members: usize = ranges.0.iter().map(|(first, last)| (last - first + 1) as usize).sum();
+            prop_assert_eq!(members, set.len());
+        }
+
+        #[test]
+        fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let _ = read(&bytes);
+        }
+
+        #[test]
+        fn no_single_changed_byte_makes_the_reader_panic(at in 0usize..600, byte in any::<u8>()) {
+            let mut line = record_line(&record(0)).into_bytes();
+            let at = at % line.len();
+            line[at] = byte;
+            let _ = read(&line);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Small records and manifests for tests.
+
+use crate::{
+    AdapterRef, ArmRole, FILE_VERSION, Manifest, PlannedRun, ProfileRef, RunState, Status, SweepArm,
+    SweepPlan,
+};
+use acb_types::{
+    Digest, Nanos, Outcome, RECORD_VERSION, Record, ReplicaId, RequestId, ServerCounters, ServerRow,
+    SessionId, Slo, Source, TenantId, TrustGroupId,
+};
+use std::collections::BTreeMap;
+
+/// Milliseconds as time.
+pub(crate) fn ms(millis: u64) -> Nanos {
+    Nanos::from_millis(millis)
+}
+
+/// An answered request, due at `100 * id` ms: sent 1 ms later, admitted at 11 ms, first token at 50 ms, 5 tokens,
+/// last token at 90 ms (each after the due time).
+pub(crate) fn record(id: u64) -> Record<'static> {
+    let due = ms(100 * id);
+    Record {
+        v: RECORD_VERSION,
+        request: RequestId(id),
+        session: SessionId(id),
+        turn: 0,
+        tenant: TenantId((id % 2) as u32),
+        trust_group: TrustGroupId(0),
+        task: "qa".into(),
+        source: Source::Simulated,
+        engine: "vllm (simulated)".into(),
+        adapter: "base".into(),
+        replica: Some(ReplicaId(0)),
+        reason: "round_robin".into(),
+        outcome: Outcome::Ok,
+        due_ns: due,
+        sent_ns: due + ms(1),
+        admitted_ns: Some(due + ms(11)),
+        first_token_ns: Some(due + ms(50)),
+        last_token_ns: Some(due + ms(90)),
+        itl_max_ns: Some(ms(16)),
+        prompt_tokens: 100,
+        output_tokens: 5,
+        simulated_prefix_hit_tokens: Some(40),
+        server_prefix_hit_tokens: None,
+        adapter_load: None,
+        preemptions: 0,
+        overtaken: 0,
+        quality: Some(1.0),
+        quality_source: "synthetic_table".into(),
+        absent: BTreeMap::new(),
+    }
+}
+
+/// A request that came to nothing: only due and sent are known.
+pub(crate) fn failure(id: u64, outcome: Outcome) -> Record<'static> {
+    Record {
+        outcome,
+        admitted_ns: None,
+        first_token_ns: None,
+        last_token_ns: None,
+        itl_max_ns: None,
+        output_tokens: 0,
+        simulated_prefix_hit_tokens: None,
+        quality: Some(0.0),
+        ..record(id)
+    }
+}
+
+/// A record as a line of a file.
+pub(crate) fn record_line(record: &Record<'_>) -> String {
+    serde_json::to_string(record).unwrap() + "\n"
+}
+
+/// A server row without numbers.
+pub(crate) fn server_row(at: Nanos, replica: u32) -> ServerRow {
+    ServerRow {
+        v: RECORD_VERSION,
+        at_ns: at,
+        replica: ReplicaId(replica),
+        source: Source::Simulated,
+        running: None,
+        queued: None,
+        kv_active_bytes: None,
+        kv_cached_bytes: None,
+        kv_total_bytes: None,
+        adapter_gpu_bytes: None,
+        adapter_cpu_bytes: None,
+        gpu_adapters: None,
+        counters: ServerCounters::default(),
+    }
+}
+
+/// A simulated run of `arm` in `block`, TTFT bound 60 ms.
+pub(crate) fn manifest(arm: &str, role: ArmRole, block: u64) -> Manifest {
+    Manifest {
+        v: FILE_VERSION,
+        run_id: format!("toy-{arm}-block{block}"),
+        experiment: "toy".into(),
+        experiment_digest: Digest::of(b"toy"),
+        cell_digest: Digest::of(format!("{arm}{block}").as_bytes()),
+        arm: arm.into(),
+        role,
+        policy: arm.into(),
+        information: "nothing".into(),
+        block,
+        levels: BTreeMap::from([("rate_rps".into(), serde_json::json!(4.0))]),
+        source: Source::Simulated,
+        engine: "vllm (simulated)".into(),
+        latency_profile: Some(ProfileRef { name: "toy".into(), calibrated: false }),
+        slo: Slo { ttft_ns: Some(ms(60)), tpot_ns: None, e2e_ns: None },
+        primary_metric: "quality_adjusted_slo_goodput".into(),
+        adapters: vec![AdapterRef { name: "qa".into(), rank: 8, bytes: 1 << 20 }],
+        replicas: 1,
+        quality_source: "synthetic_table".into(),
+        labels: vec![],
+        workload: serde_json::Value::Null,
+        program_version: "0.1.0".into(),
+        created_unix_ms: 0,
+        seed: block,
+    }
+}
+
+/// A complete run's status.
+pub(crate) fn status(manifest: &Manifest) -> Status {
+    Status { state: RunState::Complete, ..Status::planned(&manifest.run_id, 2, 0) }
+}
+
+/// The plan of these runs.
+pub(crate) fn sweep_plan(manifests: &[Manifest]) -> SweepPlan {
+    let mut arms: Vec<SweepArm> = Vec::new();
+    for manifest in manifests.iter().filter(|manifest| manifest.block == 0) {
+        arms.push(SweepArm {
+            name: manifest.arm.clone(),
+            role: manifest.role.clone(),
+            policy: manifest.policy.clone(),
+            information: manifest.information.clone(),
+        });
+    }
+    let mut blocks: Vec<u64> = manifests.iter().map(|manifest| manifest.block).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    let run = |manifest: &Manifest| PlannedRun {
+        run_id: manifest.run_id.clone(),
+        arm: manifest.arm.clone(),
+        block: manifest.block,
+        levels: manifest.levels.clone(),
+        requests: 2,
+        cell_digest: manifest.cell_digest.clone(),
+    };
+    SweepPlan {
+        v: FILE_VERSION,
+        sweep: "toy".into(),
+        experiment: "toy".into(),
+        experiment_digest: Digest::of(b"toy"),
+        question: "Does it help?".into(),
+        hypothesis: "It does.".into(),
+        arms,
+        blocks,
+        primary_metric: "quality_adjusted_slo_goodput".into(),
+        alpha: 0.05,
+        runs: manifests.iter().map(run).collect(),
+    }
+}
