@@ -1,1 +1,43 @@
-//! Not written yet.
+//! A deterministic simulator of a cluster that serves one base model with many LoRA adapters.
+//!
+//! Requests come from a [`RequestSource`](acb_workload::RequestSource), a [`Router`](acb_routing::Router) sends them,
+//! replicas with the semantics of vLLM's V1 engine serve them in simulated time, and a [`Sink`] takes what happened.
+//! Scheduling, memory and caches are exact; how long a step takes comes from a [`Profile`], which is a model.
+//!
+//! This crate reads no clock and no file, and knows nothing of experiments, arms or quality.
+
+mod adapters;
+mod agenda;
+mod check;
+mod cluster;
+mod completion;
+mod costs;
+mod decode;
+mod error;
+mod exact;
+mod jobs;
+mod kv;
+mod latency;
+mod overtakes;
+mod prefixes;
+mod profile;
+mod profiles;
+mod queue;
+mod replica;
+mod rules;
+mod run;
+mod spec;
+mod uncontended;
+
+pub use cluster::Cluster;
+pub use completion::{Completion, RunTotals, Sink};
+pub use error::SimError;
+pub use profile::Profile;
+pub use profiles::{ProfileInfo, profile, profiles};
+pub use run::{Run, Service};
+pub use spec::{
+    CacheCondition, ClusterSpec, EngineSpec, KvMemory, KvSpec, Limits, ProfileSpec, VllmSpec, VllmVersion,
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,287 @@
+//! Adapters of one replica in two tiers: GPU slots and host memory, both LRU (vLLM `lora/worker_manager.py`).
+//!
+//! An adapter is used as long as a running request has it; used ones are touched in every step, so the LRU order of
+//! the others is that of the step in which they were last used, ascending id within a step. (The engine touches the
+//! adapters of a step in the order of a Python set, which is no order; ours is by id.)
+
+use crate::Profile;
+use crate::exact::Exact;
+use acb_types::{AdapterId, AdapterLoad, Adapters, Nanos, Tier};
+use std::collections::BTreeSet;
+
+/// What an adapter costs to move and to keep.
+#[derive(Clone, Copy, Debug)]
+struct Weight {
+    bytes: u64,
+    gpu_load: Exact,
+    cpu_load: Exact,
+}
+
+/// Sizes and costs of a catalogue, the same for all replicas.
+#[derive(Clone, Debug)]
+pub(crate) struct AdapterCosts {
+    weights: Vec<Weight>,
+    /// Most adapters in GPU slots.
+    pub(crate) gpu_slots: u32,
+    /// Most adapters in host memory.
+    pub(crate) cpu_slots: u32,
+    /// Bytes of one slot, padding included.
+    pub(crate) slot_bytes: u64,
+}
+
+impl AdapterCosts {
+    pub(crate) fn new(adapters: &Adapters, vllm: &crate::VllmSpec, profile: &Profile) -> Self {
+        let weight = |a: &acb_types::Adapter| Weight {
+            bytes: a.bytes,
+            gpu_load: Exact::from_millis(profile.gpu_load_ms(a.bytes)),
+            cpu_load: Exact::from_millis(profile.cpu_load_ms(a.bytes)),
+        };
+        Self {
+            weights: adapters.iter().map(weight).collect(),
+            gpu_slots: vllm.max_loras,
+            cpu_slots: vllm.cpu_loras(),
+            slot_bytes: u64::from(vllm.max_lora_rank) * profile.lora_bytes_per_rank,
+        }
+    }
+}
+
+/// Where an adapter is on a replica.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    users: u32,
+    last_used: u64,
+    on_gpu: bool,
+    on_cpu: bool,
+}
+
+/// What moved so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AdapterCounters {
+    pub(crate) loads_cpu: u64,
+    pub(crate) loads_disk: u64,
+    pub(crate) evictions_gpu: u64,
+    pub(crate) evictions_cpu: u64,
+    pub(crate) stall: Exact,
+    /// Most adapters in host memory at any moment, the one being loaded before another is evicted included.
+    pub(crate) most_on_cpu: u32,
+}
+
+/// The adapters of one replica.
+#[derive(Clone, Debug)]
+pub(crate) struct AdapterPool {
+    places: Vec<Place>,
+    /// Used adapters, in order of first use.
+    used: Vec<AdapterId>,
+    /// Adapters on the GPU that are not used, least recently used first.
+    idle_gpu: BTreeSet<(u64, AdapterId)>,
+    /// Adapters in host memory that are not used.
+    idle_cpu: BTreeSet<(u64, AdapterId)>,
+    on_gpu: u32,
+    on_cpu: u32,
+    cpu_bytes: u64,
+    counters: AdapterCounters,
+}
+
+impl AdapterPool {
+    /// A replica that holds none of `count` adapters.
+    pub(crate) fn new(count: usize) -> Self {
+        Self {
+            places: vec![Place::default(); count],
+            used: Vec::new(),
+            idle_gpu: BTreeSet::new(),
+            idle_cpu: BTreeSet::new(),
+            on_gpu: 0,
+            on_cpu: 0,
+            cpu_bytes: 0,
+            counters: AdapterCounters::default(),
+        }
+    }
+
+    /// Adapters of running requests.
+    pub(crate) fn used(&self) -> &[AdapterId] {
+        &self.used
+    }
+
+    /// Whether a running request has it.
+    pub(crate) fn is_used(&self, adapter: AdapterId) -> bool {
+        self.places[adapter.index()].users > 0
+    }
+
+    pub(crate) fn counters(&self) -> &AdapterCounters {
+        &self.counters
+    }
+
+    pub(crate) fn on_gpu(&self) -> u32 {
+        self.on_gpu
+    }
+
+    pub(crate) fn cpu_bytes(&self) -> u64 {
+        self.cpu_bytes
+    }
+
+    /// Adapters in GPU slots, ascending.
+    pub(crate) fn gpu_adapters(&self) -> Vec<AdapterId> {
+        self.resident(self.on_gpu, |place| place.on_gpu)
+    }
+
+    /// Adapters in host memory, ascending.
+    pub(crate) fn cpu_adapters(&self) -> Vec<AdapterId> {
+        self.resident(self.on_cpu, |place| place.on_cpu)
+    }
+
+    fn resident(&self, count: u32, here: impl Fn(&Place) -> bool) -> Vec<AdapterId> {
+        let mut found = Vec::with_capacity(count as usize);
+        found.extend((0u32..).zip(&self.places).filter(|(_, p)| here(p)).map(|(i, _)| AdapterId(i)));
+        found
+    }
+
+    /// One more running request has this adapter.
+    pub(crate) fn acquire(&mut self, adapter: AdapterId) {
+        let place = &mut self.places[adapter.index()];
+        place.users += 1;
+        if place.users == 1 {
+            self.used.push(adapter);
+            self.idle_gpu.remove(&(place.last_used, adapter));
+            self.idle_cpu.remove(&(place.last_used, adapter));
+        }
+    }
+
+    /// One running request less has this adapter, which was last used in step `step`.
+    pub(crate) fn release(&mut self, adapter: AdapterId, step: u64) {
+        let place = &mut self.places[adapter.index()];
+        assert!(place.users > 0, "an adapter is released by who has it");
+        place.users -= 1;
+        if place.users > 0 {
+            return;
+        }
+        place.last_used = step;
+        let (on_gpu, on_cpu) = (place.on_gpu, place.on_cpu);
+        let at =
+            self.used.iter().position(|&a| a == adapter).expect("an acquired adapter is in the used list");
+        self.used.remove(at);
+        if on_gpu {
+            self.idle_gpu.insert((step, adapter));
+        }
+        if on_cpu {
+            self.idle_cpu.insert((step, adapter));
+        }
+    }
+
+    /// Brings a used adapter into a GPU slot; `None` when it is in one. The engine's step waits for it.
+    pub(crate) fn load(&mut self, adapter: AdapterId, costs: &AdapterCosts) -> Option<(AdapterLoad, Exact)> {
+        assert!(self.is_used(adapter), "only the adapter of a running request is loaded");
+        let place = self.places[adapter.index()];
+        if place.on_gpu {
+            return None;
+        }
+        let weight = costs.weights[adapter.index()];
+        let mut stall = weight.gpu_load;
+        let mut from = Tier::Cpu;
+        if !place.on_cpu {
+            stall += weight.cpu_load;
+            from = Tier::Disk;
+            self.register(adapter, costs);
+        }
+        if self.on_gpu == costs.gpu_slots {
+            self.evict_from_gpu();
+        }
+        self.places[adapter.index()].on_gpu = true;
+        self.on_gpu += 1;
+        match from {
+            Tier::Disk => self.counters.loads_disk += 1,
+            _ => self.counters.loads_cpu += 1,
+        }
+        self.counters.stall += stall;
+        assert!(self.on_gpu <= costs.gpu_slots, "adapters fit their slots");
+        Some((AdapterLoad { from, stall_ns: stall.floor().max(Nanos::ZERO) }, stall))
+    }
+
+    /// Reads into host memory first and evicts after, as the engine does: one more for a moment.
+    fn register(&mut self, adapter: AdapterId, costs: &AdapterCosts) {
+        self.places[adapter.index()].on_cpu = true;
+        self.on_cpu += 1;
+        self.cpu_bytes += costs.weights[adapter.index()].bytes;
+        self.counters.most_on_cpu = self.counters.most_on_cpu.max(self.on_cpu);
+        if self.on_cpu > costs.cpu_slots {
+            let (_, victim) = self.idle_cpu.pop_first().expect("an adapter that is not used can be evicted");
+            self.assert_idle(victim);
+            let place = &mut self.places[victim.index()];
+            place.on_cpu = false;
+            self.on_cpu -= 1;
+            self.cpu_bytes -= costs.weights[victim.index()].bytes;
+            self.counters.evictions_cpu += 1;
+            if std::mem::take(&mut place.on_gpu) {
+                self.idle_gpu.remove(&(place.last_used, victim));
+                self.on_gpu -= 1;
+                self.counters.evictions_gpu += 1;
+            }
+        }
+    }
+
+    fn evict_from_gpu(&mut self) {
+        let (_, victim) = self.idle_gpu.pop_first().expect("an adapter that is not used can be evicted");
+        self.assert_idle(victim);
+        self.places[victim.index()].on_gpu = false;
+        self.on_gpu -= 1;
+        self.counters.evictions_gpu += 1;
+    }
+
+    fn assert_idle(&self, victim: AdapterId) {
+        assert!(!self.is_used(victim), "an adapter in use is never evicted");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use acb_types::AdapterRole;
+
+    fn costs(gpu_slots: u32, cpu_slots: u32) -> AdapterCosts {
+        let adapters =
+            Adapters::new((0..6).map(|i| (format!("a{i}"), 8, 100, AdapterRole::Placebo))).unwrap();
+        let vllm =
+            crate::VllmSpec { max_loras: gpu_slots, max_cpu_loras: Some(cpu_slots), ..Default::default() };
+        AdapterCosts::new(&adapters, &vllm, &crate::profile("llama-3.1-8b-vllm-0.8.5").unwrap())
+    }
+
+    fn serve(pool: &mut AdapterPool, costs: &AdapterCosts, adapter: u32, step: u64) -> Option<Tier> {
+        pool.acquire(AdapterId(adapter));
+        let loaded = pool.load(AdapterId(adapter), costs).map(|(load, _)| load.from);
+        pool.release(AdapterId(adapter), step);
+        loaded
+    }
+
+    #[test]
+    fn the_least_recently_used_adapter_leaves_its_slot_and_stays_in_host_memory() {
+        let (costs, mut pool) = (costs(2, 6), AdapterPool::new(6));
+        for (step, adapter) in (0..).zip([0, 1, 0, 2]) {
+            serve(&mut pool, &costs, adapter, step);
+        }
+        assert_eq!(pool.gpu_adapters(), [AdapterId(0), AdapterId(2)]);
+        assert_eq!(pool.cpu_adapters(), [AdapterId(0), AdapterId(1), AdapterId(2)]);
+        assert_eq!(serve(&mut pool, &costs, 1, 9), Some(Tier::Cpu));
+        assert_eq!(serve(&mut pool, &costs, 1, 10), None);
+    }
+
+    #[test]
+    fn host_memory_holds_one_more_while_an_adapter_is_read() {
+        let (costs, mut pool) = (costs(1, 2), AdapterPool::new(6));
+        for (step, adapter) in (0..).zip([0, 1, 2, 0]) {
+            assert_eq!(serve(&mut pool, &costs, adapter, step), Some(Tier::Disk));
+        }
+        assert_eq!(pool.counters().most_on_cpu, 3);
+        assert_eq!((pool.cpu_adapters().len(), pool.cpu_bytes()), (2, 200));
+        assert_eq!(pool.counters().evictions_cpu, 2);
+    }
+
+    #[test]
+    fn an_adapter_in_use_is_never_evicted() {
+        let (costs, mut pool) = (costs(2, 2), AdapterPool::new(6));
+        pool.acquire(AdapterId(0));
+        pool.load(AdapterId(0), &costs);
+        for (step, adapter) in (0..).zip([1, 2, 3, 4, 5]) {
+            serve(&mut pool, &costs, adapter, step);
+            assert!(pool.gpu_adapters().contains(&AdapterId(0)));
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! One replica: continuous batching as vLLM's V1 scheduler does it (`v1/core/sched/scheduler.py`, 0.33.0).
+//!
+//! A step is planned ([`Replica::start`]), takes its time, and ends ([`Replica::end`]). Steps in which nobody but the
+//! company of decoding requests computes anything are planned many at once, as a stretch. The replica is told the time
+//! and never asks; it knows neither the router nor the event queue.
+
+mod admit;
+mod finish;
+mod plan;
+mod report;
+
+use crate::adapters::AdapterPool;
+use crate::decode::Decoding;
+use crate::exact::{Exact, Stretch};
+use crate::jobs::{JobKey, Jobs, Progress, Stage};
+use crate::kv::{BlockId, BlockPool};
+use crate::overtakes::Overtakes;
+use crate::queue::Queue;
+use crate::rules::Rules;
+use acb_types::{AdapterId, Nanos, ReplicaId};
+
+/// What a replica works with and does not own.
+pub(crate) struct Engine<'a> {
+    pub(crate) rules: &'a Rules,
+    pub(crate) jobs: &'a mut Jobs,
+}
+
+/// What the last planned step left as the reason why nobody more was admitted. It holds until a request ends or
+/// loses its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Door {
+    /// Whoever comes next is admitted if its adapter has a slot.
+    Open,
+    /// The batch, the token budget or the KV memory is full for the first in line, and so for all behind it.
+    Shut,
+}
+
+/// What a replica has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    pub(crate) busy: Exact,
+    pub(crate) prefix_query_tokens: u64,
+    pub(crate) prefix_hit_tokens: u64,
+    pub(crate) prefill_tokens: u64,
+    pub(crate) decode_tokens: u64,
+    pub(crate) preemptions: u64,
+}
+
+/// What a step gave.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outputs {
+    /// Jobs whose first token came.
+    pub(crate) first_tokens: Vec<JobKey>,
+    /// Jobs whose answer is complete; they have given everything back.
+    pub(crate) complete: Vec<JobKey>,
+    /// Jobs that their client had given up; they have given everything back.
+    pub(crate) dropped: Vec<JobKey>,
+}
+
+/// One replica.
+#[derive(Clone, Debug)]
+pub(crate) struct Replica {
+    pub(crate) id: ReplicaId,
+    pool: BlockPool,
+    adapters: AdapterPool,
+    queue: Queue,
+    overtakes: Overtakes,
+    /// Running requests in order of admission.
+    running: Vec<JobKey>,
+    /// Those of them that are not in the company, in the same order.
+    stepwise: Vec<JobKey>,
+    decoding: Decoding,
+    /// Steps that have ended.
+    step: u64,
+    /// When the last step ended, or the one in progress began.
+    now: Exact,
+    stretch: Option<Stretch>,
+    /// Tokens that the step in progress computes, besides one for each of the company.
+    planned: Vec<(JobKey, u32)>,
+    door: Door,
+    given_up: Vec<JobKey>,
+    admissions: u64,
+    counters: Counters,
+    /// Adapters that the step being planned has to load, and for whom.
+    to_load: Vec<(AdapterId, JobKey)>,
+    hits: Vec<BlockId>,
+    finished: Vec<(u64, JobKey)>,
+}
+
+impl Replica {
+    /// An idle replica with empty memory, in a cluster with so many adapters.
+    pub(crate) fn new(id: ReplicaId, rules: &Rules, adapters: usize) -> Self {
+        Self {
+            id,
+            pool: BlockPool::new(rules.blocks),
+            adapters: AdapterPool::new(adapters),
+            queue: Queue::new(adapters),
+            overtakes: Overtakes::default(),
+            running: Vec::new(),
+            stepwise: Vec::new(),
+            decoding: Decoding::new(rules.block),
+            step: 0,
+            now: Exact::ZERO,
+            stretch: None,
+            planned: Vec::new(),
+            door: Door::Open,
+            given_up: Vec::new(),
+            admissions: 0,
+            counters: Counters::default(),
+            to_load: Vec::new(),
+            hits: Vec::new(),
+            finished: Vec::new(),
+        }
+    }
+
+    /// Whether a step is in progress.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.stretch.is_some()
+    }
+
+    /// Whether there is anything to compute.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.running.is_empty() || self.queue.len() > 0
+    }
+
+    /// Whether one more waiting request exceeds the limit.
+    pub(crate) fn is_full(&self, rules: &Rules) -> bool {
+        rules.max_queue.is_some_and(|most| self.queue.len() >= most)
+    }
+
+    /// Appends a request that came at `at` to the queue. The answer is the new end of the steps in progress when they
+    /// are cut short for it.
+    pub(crate) fn enqueue(&mut self, engine: &mut Engine<'_>, key: JobKey, at: Nanos) -> Option<Nanos> {
+        self.queue.push_back(engine.jobs, key);
+        let adapter = engine.jobs[key].adapter();
+        let may_enter = self.door == Door::Open && adapter.is_none_or(|a| self.has_slot(engine.rules, a));
+        if may_enter { self.cut(at) } else { None }
+    }
+
+    /// Gives a request up at `at`: at once when no step computes it, else its memory is freed when the step ends.
+    pub(crate) fn give_up(&mut self, engine: &mut Engine<'_>, key: JobKey, at: Nanos) -> GivenUp {
+        if engine.jobs[key].stage == Stage::Waiting {
+            self.queue.remove(engine.jobs, key);
+            // It may have been what shut the door.
+            self.door = Door::Open;
+            return GivenUp { freed: true, ends: self.cut(at) };
+        }
+        if !self.is_busy() {
+            self.drop_running(engine, key);
+            return GivenUp { freed: true, ends: None };
+        }
+        if engine.jobs[key].stage == Stage::Stepwise {
+            engine.jobs[key].stage = Stage::GivenUp;
+        }
+        self.given_up.push(key);
+        GivenUp { freed: false, ends: self.cut(at) }
+    }
+
+    /// Ends the stretch in progress at the first step boundary at or after `at`.
+    fn cut(&mut self, at: Nanos) -> Option<Nanos> {
+        let stretch = self.stretch.as_mut()?;
+        let steps = stretch.boundary_at_or_after(at);
+        if steps == stretch.steps {
+            return None;
+        }
+        stretch.steps = steps;
+        Some(stretch.end().floor())
+    }
+
+    fn has_slot(&self, rules: &Rules, adapter: AdapterId) -> bool {
+        self.adapters.is_used(adapter) || self.adapters.used().len() < rules.adapters.gpu_slots as usize
+    }
+
+    /// How far a job is at `at`, when steps may have ended that its own counts don't show yet.
+    pub(crate) fn progress(&self, jobs: &Jobs, key: JobKey, at: Nanos) -> Progress {
+        let job = &jobs[key];
+        let mut progress = job.progress();
+        if job.stage != Stage::Decoding {
+            return progress;
+        }
+        progress.last_token = self.now;
+        progress.itl_max = progress.itl_max.max(self.decoding.longest_since(job.joined));
+        let mut ended = 0;
+        if let Some(stretch) = self.stretch {
+            ended = stretch.ended_by(at);
+            if ended > 0 {
+                progress.last_token = stretch.after(ended);
+                progress.itl_max = progress.itl_max.max(stretch.longest_of(ended));
+            }
+        }
+        progress.produced += (self.step + ended - job.joined) as u32;
+        progress
+    }
+}
+
+/// What giving up a request did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GivenUp {
+    /// Whether it holds nothing any more.
+    pub(crate) freed: bool,
+    /// New end of the steps in progress, if that changed.
+    pub(crate) ends: Option<Nanos>,
+}

@@ -1,0 +1,4 @@
+//! Laws of whole runs, and the fast engine against a slow one.
+
+mod bed;
+mod laws;
