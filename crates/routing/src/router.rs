@@ -264,6 +264,9 @@ mod tests {
         assert_eq!(unscraped(&router), (10, 10));
         router.apply(&RouterEvent::Finished { at: ms(4), request: RequestId(2) });
         assert_eq!(unscraped(&router), (0, 0), "it ended without a first token");
+        router.dispatch(ms(5), &request(3, 0, 20));
+        router.apply(&scraped(ms(5), 0, ReplicaSnapshot::default()));
+        assert_eq!(unscraped(&router), (20, 0), "scraped at the time of the dispatch, after it");
     }
 
     #[test]

@@ -81,3 +81,31 @@ impl From<&RouterEvent> for RoutingRow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{router, scraped};
+    use crate::{PolicySpec, Reason};
+
+    #[test]
+    fn a_row_is_one_line_that_says_how_old_each_scrape_is() {
+        let mut router = router(PolicySpec::Specialists(Default::default()), 2);
+        let row = |router: &crate::Router| RoutingRow::Decision {
+            at: Nanos(9),
+            request: RequestId(4),
+            views: Views::of(router.state()),
+            decision: Decision { replica: ReplicaId(1), adapter: None, reason: Reason::BestValue },
+        };
+        let line = |row| serde_json::to_string(&row).unwrap();
+        let (views, decision) = (
+            r#""in_flight":[0,0],"pending_prefill_tokens":[0,0]"#,
+            r#""decision":{"replica":1,"adapter":null,"reason":"best_value"}"#,
+        );
+        let unscraped = format!(r#"{{"row":"decision","at":9,"request":4,"views":{{{views}}},{decision}}}"#);
+        assert_eq!(line(row(&router)), unscraped);
+        router.apply(&scraped(Nanos(7), 1, ReplicaSnapshot::default()));
+        let observed = unscraped.replace(views, &format!(r#"{views},"observed_at":[null,7]"#));
+        assert_eq!(line(row(&router)), observed);
+    }
+}

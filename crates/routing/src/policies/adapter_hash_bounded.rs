@@ -138,8 +138,9 @@ mod tests {
 
     #[test]
     fn no_replica_ever_holds_more_than_the_bound() {
-        for load_factor in [1.0, 1.25, 2.0] {
-            let mut router = router(bounded(load_factor), 7);
+        for (load_factor, ring_points) in [(1.0, 1), (1.0, 128), (1.25, 128), (2.0, 128)] {
+            let spec = AdapterHashBoundedSpec { load_factor, ring_points, ..Default::default() };
+            let mut router = router(PolicySpec::AdapterHashBounded(spec), 7);
             for id in 0..500 {
                 router.dispatch(Nanos::ZERO, &request(id, (id % 3) as u32, 1));
                 let bound = (load_factor * (id + 1) as f64 / 7.0).ceil();

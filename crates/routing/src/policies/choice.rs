@@ -81,6 +81,15 @@ mod tests {
     }
 
     #[test]
+    fn a_multitask_adapter_that_comes_first_in_the_catalogue_is_the_first_candidate() {
+        use acb_types::{AdapterRole, TaskId};
+        let roles = [AdapterRole::Multitask, AdapterRole::Specialist(TaskId(0))];
+        let named = roles.iter().enumerate().map(|(i, &role)| (i.to_string(), 8, 1, role));
+        let seen: Vec<_> = candidates(&request(0, 0, 10), &Adapters::new(named).unwrap()).collect();
+        assert_eq!(seen, [None, Some(AdapterId(0)), Some(AdapterId(1))]);
+    }
+
+    #[test]
     fn a_task_without_a_specialist_falls_to_the_multitask_adapter() {
         let adapters = adapters(2);
         let orphan = request(0, 9, 10);

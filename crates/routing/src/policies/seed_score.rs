@@ -419,9 +419,15 @@ mod tests {
 
     #[test]
     fn a_flat_prior_lets_the_cached_prefix_decide_and_ties_go_to_the_first_adapter() {
+        for mode in [SeedMode::CacheAware, SeedMode::Oracle] {
+            cached_prefix_decides(mode);
+        }
+    }
+
+    fn cached_prefix_decides(mode: SeedMode) {
         let flat =
             RouterContext { prior: Arc::new(QualityTable::from_fn(4, 5, |_, _| 0.5).unwrap()), ..context(1) };
-        let spec = PolicySpec::SeedScore(SeedScoreSpec::default());
+        let spec = PolicySpec::SeedScore(SeedScoreSpec { mode, ..Default::default() });
         let mut router = Router::new(&spec, flat).unwrap();
         assert_eq!(router.dispatch(Nanos::ZERO, &request(0, 3, 64)).adapter, Some(AdapterId(0)));
         let mut named = request(1, 3, 64);

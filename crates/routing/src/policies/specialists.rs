@@ -70,19 +70,7 @@ impl Parameters for SpecialistsSpec {
     }
     fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError> {
         self.check()?;
-        let history = |_| Residency {
-            gpu: Lru::new(context.costs.gpu_slots.into()),
-            cpu: Lru::new(context.costs.cpu_slots.into()),
-        };
-        Ok(Box::new(Specialists {
-            spec: self.clone(),
-            prior: context.prior.clone(),
-            costs: context.costs,
-            budget_ms: budget_ms(context.slo, &context.costs),
-            history: (0..context.replicas).map(history).collect(),
-            matches: Vec::new(),
-            queues_ms: Vec::new(),
-        }))
+        Ok(Box::new(Specialists::new(self, context)))
     }
 }
 
@@ -172,6 +160,22 @@ impl RoutingPolicy for Specialists {
 }
 
 impl Specialists {
+    fn new(spec: &SpecialistsSpec, context: &RouterContext) -> Self {
+        let history = |_| Residency {
+            gpu: Lru::new(context.costs.gpu_slots.into()),
+            cpu: Lru::new(context.costs.cpu_slots.into()),
+        };
+        Self {
+            spec: spec.clone(),
+            prior: context.prior.clone(),
+            costs: context.costs,
+            budget_ms: budget_ms(context.slo, &context.costs),
+            history: (0..context.replicas).map(history).collect(),
+            matches: Vec::new(),
+            queues_ms: Vec::new(),
+        }
+    }
+
     fn decide(&mut self, request: &Request, state: &DispatchState) -> Decision {
         self.queues_ms.clear();
         self.queues_ms.extend(state.replicas.iter().map(|view| queue_ms(&self.costs, view, state.now)));
@@ -181,10 +185,10 @@ impl Specialists {
         let mut matches = std::mem::take(&mut self.matches);
         for adapter in candidates(request, &state.adapters) {
             state.prefix_match_all(adapter, request, &mut matches);
-            let replicas = state.replicas.iter().zip(&matches).map(|(view, &cached)| {
-                let uncached = request.prompt.tokens().saturating_sub(cached).max(1);
-                (view.id, self.cost(view, adapter, uncached))
-            });
+            let replicas =
+                state.replicas.iter().zip(&matches).map(|(view, &cached)| {
+                    (view.id, self.cost(view, adapter, request.prompt.tokens() - cached))
+                });
             let quality = self.prior.expected(request.task, adapter);
             self.weigh(adapter, quality, replicas, &mut found);
         }
@@ -340,6 +344,7 @@ mod tests {
     use crate::testing::{context, prompt, request, scraped};
     use crate::{PolicySpec, ReplicaSnapshot, Router, RouterEvent};
     use acb_types::RequestId;
+    use proptest::prelude::*;
 
     const MULTITASK: Option<AdapterId> = Some(AdapterId(4));
     const SPECIALIST: Option<AdapterId> = Some(AdapterId(0));
@@ -446,6 +451,90 @@ mod tests {
         close(queue_ms(&costs, &view, Nanos::ZERO), 115.0);
         close(queue_ms(&costs, &view, Nanos::from_millis(40)), 75.0);
         close(queue_ms(&costs, &view, Nanos::from_millis(400)), 15.0);
+        // One place, and it is taken: half a residence of 1536 ms.
+        let full = CostModel { max_running: 1, ..costs };
+        close(queue_ms(&full, &view, Nanos::from_millis(400)), 783.0);
+    }
+
+    fn policy(costs: CostModel) -> (Specialists, DispatchState) {
+        let context = RouterContext { costs, ..context(1) };
+        let state = DispatchState::new(&context, PrefixUse::PerAdapter);
+        (Specialists::new(&SpecialistsSpec::default(), &context), state)
+    }
+
+    #[test]
+    fn a_candidate_costs_its_prefill_its_load_and_one_step() {
+        let costs = CostModel { adapter_slowdown: 1.5, ..CostModel::default() };
+        let (mut policy, state) = policy(costs);
+        policy.queues_ms = vec![7.0];
+        let view = &state.replicas[0];
+        assert_eq!(policy.cost(view, None, 1000), Cost { ttft_ms: 69.0, server_ms: 50.0 });
+        assert_eq!(policy.cost(view, SPECIALIST, 1000), Cost { ttft_ms: 294.0, server_ms: 275.0 });
+    }
+
+    #[test]
+    fn where_an_adapter_lies_is_scraped_or_else_what_the_last_ones_sent_would_leave() {
+        let (mut policy, mut state) =
+            policy(CostModel { gpu_slots: 1, cpu_slots: 2, ..CostModel::default() });
+        let mut stream = acb_types::Seed(1).stream("unused");
+        for id in 0..3 {
+            let named = Request { required_adapter: Some(AdapterId(id)), ..request(id.into(), 0, 10) };
+            policy.route(&named, &state, &mut stream);
+        }
+        let tiers = |policy: &Specialists, state: &DispatchState| {
+            [0, 1, 2].map(|id| policy.tier(&state.replicas[0], AdapterId(id)))
+        };
+        assert_eq!(tiers(&policy, &state), [Tier::Disk, Tier::Cpu, Tier::Gpu]);
+        let scrape = crate::Scraped { observed_at: Nanos::ZERO, snapshot: snapshot(&[1], 0) };
+        state.replicas[0].scraped = Some(scrape);
+        assert_eq!(tiers(&policy, &state), [Tier::Disk, Tier::Gpu, Tier::Disk]);
+        state.replicas[0].sent(Some(AdapterId(0)), 10);
+        assert_eq!(
+            tiers(&policy, &state),
+            [Tier::Gpu, Tier::Gpu, Tier::Disk],
+            "in flight: about to be loaded"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn skipping_what_cannot_be_better_changes_nothing(
+            costs in proptest::collection::vec((0u32..6, 0u32..6), 1..20),
+            quality in 0.0..1.0, sigma in 0.0..1.0, price in 0.0..3.0, budget in proptest::option::of(0.0..60.0)
+        ) {
+            let spec = SpecialistsSpec { ttft_sigma: sigma, price_per_server_second: 100.0 * price, ..Default::default() };
+            let policy = Specialists::new(&spec, &context(1));
+            let cost = |&(ttft, server): &(u32, u32)| {
+                Cost { ttft_ms: 10.0 * f64::from(ttft), server_ms: f64::from(server) }
+            };
+            let places = costs.iter().map(cost).enumerate().map(|(id, cost)| (ReplicaId(id as u32), cost));
+            let mut found = Found { budget_ms: budget, likely: false, by_value: None, by_effort: None };
+            policy.weigh(None, quality, places.clone(), &mut found);
+            let worth = |cost: Cost| -> f64 {
+                let chance = budget.map_or(1.0, |budget| on_time(cost.ttft_ms, budget, sigma));
+                quality * chance - 0.1 * price * cost.server_ms
+            };
+            let order = |a: &(ReplicaId, Cost), b: &(ReplicaId, Cost)| {
+                let worth = worth(b.1).total_cmp(&worth(a.1));
+                worth.then(a.1.ttft_ms.total_cmp(&b.1.ttft_ms)).then(a.0.cmp(&b.0))
+            };
+            let best = places.clone().min_by(order).unwrap();
+            let seen = found.by_value.unwrap();
+            prop_assert!((seen.worth - worth(best.1)).abs() < 1e-9);
+            let quickest = places.min_by(|a, b| a.1.ttft_ms.total_cmp(&b.1.ttft_ms).then(a.0.cmp(&b.0))).unwrap();
+            prop_assert_eq!(found.by_effort.unwrap().decision.replica, quickest.0);
+        }
+    }
+
+    #[test]
+    fn of_equal_worth_the_earlier_first_token_wins() {
+        let spec = SpecialistsSpec { price_per_server_second: 0.0, ..Default::default() };
+        let policy = Specialists::new(&spec, &context(1));
+        let mut found = Found { budget_ms: None, likely: false, by_value: None, by_effort: None };
+        let places = [30.0, 20.0, 20.0].map(|ttft_ms| Cost { ttft_ms, server_ms: 1.0 });
+        let places = (0..).map(ReplicaId).zip(places);
+        policy.weigh(None, 0.5, places, &mut found);
+        assert_eq!(found.by_value.unwrap().decision.replica, ReplicaId(1));
     }
 
     #[test]

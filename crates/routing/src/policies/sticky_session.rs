@@ -121,6 +121,17 @@ mod tests {
     }
 
     #[test]
+    fn an_adapter_at_the_threshold_still_suits() {
+        let reason = |suits_at_prior| {
+            let spec = StickySessionSpec { suits_at_prior, ..Default::default() };
+            let mut router = router(PolicySpec::StickySession(spec), 1);
+            router.dispatch(Nanos::ZERO, &turn(0, 7, 1));
+            router.dispatch(Nanos::ZERO, &turn(1, 7, 1)).reason
+        };
+        assert_eq!((reason(0.92), reason(0.93)), (Reason::Sticky, Reason::StickyMoved));
+    }
+
+    #[test]
     fn a_session_that_was_quiet_longest_is_forgotten() {
         let spec = StickySessionSpec { sessions_remembered: 1, ..Default::default() };
         let mut router = router(PolicySpec::StickySession(spec), 1);
