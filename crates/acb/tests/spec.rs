@@ -112,6 +112,13 @@ fn what_contradicts_another_field_is_refused_in_its_place() {
         ("name: live", "name: static", "6:11", &["the arm `static` is already item 0"]),
         ("[qa, json]", "[qa, jsn]", "8:20", &["no adapter is named `jsn`", "did you mean `json`?"]),
         ("[qa, json]", "[qa, qa]", "8:20", &["`qa` is offered twice"]),
+        ("name: live", "name: static-again", "6:11", &["the arm that is run twice"]),
+        (
+            "{kind: specialists}",
+            "{kind: specialists, ttft_sigma: -1}",
+            "7:45",
+            &["`ttft_sigma` of `specialists`", "`-1`"],
+        ),
         ("name: json", "name: qa", "11:12", &["the adapter `qa` is already item 0"]),
         ("name: json", "name: base", "11:12", &["`base` means the base model"]),
         ("bytes: 80740352", "task: qa", "11:34", &["both specialists for one task"]),
@@ -137,6 +144,15 @@ fn what_contradicts_another_field_is_refused_in_its_place() {
         ("[5, 10.5]", "[5, 5]", "28:35", &["5 is given twice"]),
         ("[5, 10.5]", "[5, slow]", "28:35", &["a number", "`slow`"]),
         ("[1, 2]", "[1, 0]", "29:33", &["with this value, cluster.engine.max_loras", "turns LoRA off"]),
+        (
+            "[1, 2]",
+            "[1, 4]\n  cluster.engine.max_cpu_loras: [2, 4]",
+            "29:33",
+            &[
+                "with cluster.engine.max_cpu_loras = 2 and cluster.engine.max_loras = 4",
+                "2 is below max_loras 4",
+            ],
+        ),
         ("[1, 2]", "[1, 2.5]", "29:33", &["an integer", "`2.5`"]),
         ("seeds: [1, 2, 3]", "seeds: []", "30:1", &["no seeds", "one per block"]),
         ("seeds: [1, 2, 3]", "seeds: [1, 2, 1]", "30:15", &["the seed 1 is given twice"]),
@@ -283,6 +299,16 @@ fn each_fault_is_shown_in_its_source() {
     insta::assert_snapshot!("graphical", report(FAULTY));
     let across = GOOD.replace("[qa, json]", "[qa, jsn]").replace("[5, 10.5]", "[5, slow]");
     insta::assert_snapshot!("across_fields", report(&across));
+}
+
+#[test]
+fn of_very_many_faults_the_first_are_shown_and_the_rest_counted() {
+    let text: String = (0..400).map(|n| format!("k{n}: 1, ")).collect();
+    let found = faults(&format!("{{{text}}}")).expect("faults");
+    assert_eq!(found.rows().len(), 100);
+    assert!(found.to_string().ends_with("more faults"), "{found}");
+    let shown = format!("{:?}", miette::Report::new(Report::from(found)));
+    assert!(shown.len() < 100_000, "a line of {} bytes is shown with each fault", text.len());
 }
 
 #[test]

@@ -9,6 +9,9 @@ use super::{ArmSpec, ExperimentSpec, SeedsSpec};
 use acb_routing::PolicySpec;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What follows an arm's name in the name of its A/A replicate.
+pub const AGAIN: &str = "-again";
+
 /// Everything that is wrong, as (JSON pointer, message with remedy); `metrics` are the names that a result can have.
 #[must_use]
 pub fn check(spec: &ExperimentSpec, metrics: &[&str]) -> Vec<Finding> {
@@ -102,6 +105,13 @@ fn check_arms(spec: &ExperimentSpec, adapters: &[NamedAdapter]) -> Vec<Finding> 
             found.push(fault(format!("/arms/{at}/name"), message));
         }
         found.extend(check_offer(at, arm, adapters));
+        found.extend(super::policies::check_parameters(at, arm));
+    }
+    let replicate = spec.aa_arm().map(|arm| format!("{}{AGAIN}", arm.name));
+    if let Some((name, at)) = replicate.and_then(|name| names.get_key_value(&name)) {
+        let message =
+            format!("`{name}` is the name of the arm that is run twice: give this arm another name");
+        found.push(fault(format!("/arms/{at}/name"), message));
     }
     if let AaSpec::Arm(chosen) = &spec.aa {
         found.extend(unknown("/aa/name", "arm", &chosen.name, &arm_names(spec)));

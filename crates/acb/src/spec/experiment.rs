@@ -139,6 +139,8 @@ pub enum PriorKind {
     Flat,
     /// Each task's best and worst exchanged.
     Adversarial,
+    /// The original harness's fixed table by task and adapter name, which no calibration made.
+    SeedFixed,
 }
 
 /// Seeds: a list, or a run of numbers.

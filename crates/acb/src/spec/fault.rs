@@ -1,7 +1,7 @@
 //! What is wrong with an experiment file, where, and what would be right.
 
 use super::tree::Node;
-use super::{Sources, Span};
+use super::{Position, Sources, Span};
 use miette::{Diagnostic, LabeledSpan, NamedSource, Severity, SourceCode};
 use serde::Serialize;
 use std::fmt;
@@ -57,16 +57,22 @@ pub struct FaultRow {
     pub help: Option<String>,
 }
 
+/// Most faults that a report shows.
+const MOST_SHOWN: usize = 100;
+
+/// Longest line in bytes that is shown with a fault in it.
+const LONGEST_SHOWN: usize = 1000;
+
 /// All faults of an experiment, in the order of their places. Displays as one `file:line:column: message` per fault;
-/// as a miette diagnostic each is shown in its source.
+/// [`Report`] shows each in its source.
 #[derive(Debug)]
 pub struct Faults {
-    rows: Vec<FaultRow>,
     shown: Vec<Shown>,
+    more: usize,
 }
 
 impl Faults {
-    /// Faults sorted by place, each once.
+    /// Faults sorted by place, each once; of more than a hundred the first are kept and the rest counted.
     ///
     /// # Panics
     /// When there are none: no fault is not an error.
@@ -75,48 +81,46 @@ impl Faults {
         assert!(!faults.is_empty(), "a report of faults has at least one");
         faults.sort_by(|a, b| (a.span, &a.message).cmp(&(b.span, &b.message)));
         faults.dedup();
-        let named: Vec<_> =
+        let texts: Vec<_> =
             sources.iter().map(|source| Text::new(&source.name, source.text.clone())).collect();
-        let row = |fault: &Fault| FaultRow {
-            file: sources.get(fault.span.source).name.clone(),
-            line: fault.span.line,
-            column: fault.span.column,
-            pointer: fault.pointer.clone(),
-            message: fault.message.clone(),
-            help: fault.help.clone(),
+        let more = faults.len().saturating_sub(MOST_SHOWN);
+        faults.truncate(MOST_SHOWN);
+        let shown = |fault: Fault| {
+            let span = fault.span;
+            let Position { line, column } = sources.position(span);
+            let source = sources.get(span.source);
+            let Fault { pointer, message, help, .. } = fault;
+            let row = FaultRow { file: source.name.clone(), line, column, pointer, message, help };
+            let readable = source.longest_around(line) <= LONGEST_SHOWN;
+            let text = readable.then(|| texts[span.source.0].clone());
+            Shown { row, label: (span.offset, span.len), text }
         };
-        Self {
-            rows: faults.iter().map(row).collect(),
-            shown: faults
-                .into_iter()
-                .map(|fault| Shown { text: named[fault.span.source.0].clone(), fault })
-                .collect(),
-        }
+        Self { shown: faults.into_iter().map(shown).collect(), more }
     }
 
     /// The faults as rows for `--json`.
     #[must_use]
-    pub fn rows(&self) -> &[FaultRow] {
-        &self.rows
+    pub fn rows(&self) -> Vec<&FaultRow> {
+        self.shown.iter().map(|shown| &shown.row).collect()
     }
 }
 
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, row) in self.rows.iter().enumerate() {
+        for (index, Shown { row, .. }) in self.shown.iter().enumerate() {
             let break_before = if index > 0 { "\n" } else { "" };
             write!(f, "{break_before}{}:{}:{}: {}", row.file, row.line, row.column, row.message)?;
             if let Some(help) = &row.help {
                 write!(f, "; {help}")?;
             }
         }
-        Ok(())
+        if self.more > 0 { write!(f, "\nand {} more faults", self.more) } else { Ok(()) }
     }
 }
 
 impl std::error::Error for Faults {}
 
-/// The headline; the faults follow as related diagnostics.
+/// Faults as a diagnostic: a headline, and each fault in its source.
 #[derive(Debug)]
 pub struct Report(Faults);
 
@@ -128,9 +132,10 @@ impl From<Faults> for Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.rows.len() {
-            1 => write!(f, "the experiment has 1 fault"),
-            n => write!(f, "the experiment has {n} faults"),
+        match (self.0.shown.len(), self.0.more) {
+            (1, 0) => write!(f, "the experiment has 1 fault"),
+            (n, 0) => write!(f, "the experiment has {n} faults"),
+            (n, more) => write!(f, "the experiment has {} faults, the first {n} of which follow", n + more),
         }
     }
 }
@@ -147,14 +152,17 @@ type Text = NamedSource<Arc<str>>;
 
 #[derive(Debug)]
 struct Shown {
-    fault: Fault,
-    text: Text,
+    row: FaultRow,
+    /// First byte and number of bytes.
+    label: (usize, usize),
+    /// Absent where the lines are too long to be read.
+    text: Option<Text>,
 }
 
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let span = self.fault.span;
-        write!(f, "{}:{}:{}: {}", self.text.name(), span.line, span.column, self.fault.message)
+        let FaultRow { file, line, column, message, .. } = &self.row;
+        write!(f, "{file}:{line}:{column}: {message}")
     }
 }
 
@@ -166,16 +174,15 @@ impl Diagnostic for Shown {
     }
 
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        self.fault.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+        self.row.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
-        Some(&self.text)
+        self.text.as_ref().map(|text| text as &dyn SourceCode)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let span = self.fault.span;
-        Some(Box::new(std::iter::once(LabeledSpan::underline((span.offset, span.len)))))
+        Some(Box::new(std::iter::once(LabeledSpan::underline(self.label))))
     }
 }
 

@@ -12,6 +12,9 @@ use std::ops::Range;
 /// Deepest nesting of maps and lists.
 pub const MAX_DEPTH: usize = 64;
 
+/// Most faults that are looked for in one text.
+const MOST_FAULTS: usize = 1000;
+
 /// Parses one text, or the part of it that starts at byte `from`.
 ///
 /// # Errors
@@ -84,7 +87,7 @@ impl<'a> Builder<'a> {
                     Err(Stop)
                 }
             };
-            if step.is_err() {
+            if step.is_err() || self.faults.len() >= MOST_FAULTS {
                 break;
             }
         }
@@ -208,8 +211,8 @@ impl<'a> Builder<'a> {
         };
         *key = Some((text.clone(), span));
         if let Some(first) = seen.get(&text) {
-            let message =
-                format!("the key `{text}` is already given in line {}: keep one of the two", first.line);
+            let line = self.sources.position(*first).line;
+            let message = format!("the key `{text}` is already given in line {line}: keep one of the two");
             self.faults.push(Fault::new(span, message));
         } else {
             seen.insert(text, span);

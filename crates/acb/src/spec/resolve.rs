@@ -8,6 +8,7 @@ use super::validate::validate;
 use super::{ExperimentSpec, Faults, Located, Sources, emit};
 use serde_json::Value as Json;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 /// (JSON pointer, message): what a check found before its place in a file is looked up.
 pub type Finding = (String, String);
@@ -18,7 +19,7 @@ impl ExperimentSpec {
     /// # Errors
     /// All faults that the texts and the schema have; faults across fields are found by [`super::check::check`].
     pub fn load(files: &[PathBuf], sets: &[String]) -> Result<(Self, Located), Faults> {
-        load(&raw_schema(), files, sets)
+        load(raw_schema(), files, sets)
     }
 
     /// Reads one text that is not a file, named `name` in faults.
@@ -29,7 +30,7 @@ impl ExperimentSpec {
         let mut sources = Sources::default();
         let id = sources.add(name, text);
         match super::parse::parse(&sources, id, 0) {
-            Ok(tree) => typed(&raw_schema(), Located::new(sources, tree)),
+            Ok(tree) => typed(raw_schema(), Located::new(sources, tree)),
             Err(faults) => Err(Faults::new(&sources, faults)),
         }
     }
@@ -56,7 +57,7 @@ impl ExperimentSpec {
             set_path(&mut tree, path, Node::from_json(value, span))
                 .map_err(|message| vec![(String::new(), message)])?;
         }
-        let faults = validate(&raw_schema(), &mut tree);
+        let faults = validate(raw_schema(), &mut tree);
         if faults.is_empty() {
             return serde_json::from_value(tree.to_json())
                 .map_err(|error| vec![(String::new(), error.to_string())]);
@@ -79,7 +80,7 @@ impl ExperimentSpec {
     /// The JSON schema of an experiment file, for editors.
     #[must_use]
     pub fn schema() -> Json {
-        with_short_forms(&raw_schema())
+        with_short_forms(raw_schema())
     }
 
     /// The whole experiment with every default written out: `config_resolved.yaml`. Reading it gives the same experiment.
@@ -102,6 +103,8 @@ impl ExperimentSpec {
     }
 }
 
-fn raw_schema() -> Json {
-    schemars::schema_for!(ExperimentSpec).to_value()
+/// The schema as the types give it: a constant, computed once because every level of a plan is checked against it.
+fn raw_schema() -> &'static Json {
+    static SCHEMA: LazyLock<Json> = LazyLock::new(|| schemars::schema_for!(ExperimentSpec).to_value());
+    &SCHEMA
 }

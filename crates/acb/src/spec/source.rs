@@ -16,6 +16,11 @@ pub struct Span {
     pub offset: usize,
     /// Length in bytes, 0 where something is missing.
     pub len: usize,
+}
+
+/// A place as editors count it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
     /// Line, from 1.
     pub line: usize,
     /// Column in characters, from 1.
@@ -36,6 +41,13 @@ impl Source {
     fn new(name: String, text: &str) -> Self {
         let breaks = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').map(|(at, _)| at + 1);
         Self { name, text: text.into(), line_starts: std::iter::once(0).chain(breaks).collect() }
+    }
+
+    /// Bytes of the longest of a line (from 1) and its neighbours.
+    #[must_use]
+    pub fn longest_around(&self, line: usize) -> usize {
+        let start = |line: usize| self.line_starts.get(line).copied().unwrap_or(self.text.len());
+        (line.saturating_sub(2)..=line).map(|line| start(line + 1) - start(line)).max().unwrap_or(0)
     }
 }
 
@@ -69,18 +81,26 @@ impl Sources {
     /// The place of a range of bytes; a range past the end is cut there.
     #[must_use]
     pub fn span(&self, id: SourceId, bytes: Range<usize>) -> Span {
-        let source = self.get(id);
-        let offset = floor_char_boundary(&source.text, bytes.start);
-        let end = floor_char_boundary(&source.text, bytes.end.max(bytes.start));
-        let line = source.line_starts.partition_point(|&start| start <= offset);
-        let column = source.text[source.line_starts[line - 1]..offset].chars().count() + 1;
-        Span { source: id, offset, len: end - offset, line, column }
+        let text = &self.get(id).text;
+        let offset = floor_char_boundary(text, bytes.start);
+        let end = floor_char_boundary(text, bytes.end.max(bytes.start));
+        Span { source: id, offset, len: end - offset }
+    }
+
+    /// Line and column of a place. Takes time with the length of the line, so it is for reports.
+    #[must_use]
+    pub fn position(&self, span: Span) -> Position {
+        let source = self.get(span.source);
+        let line = source.line_starts.partition_point(|&start| start <= span.offset);
+        let column = source.text[source.line_starts[line - 1]..span.offset].chars().count() + 1;
+        Position { line, column }
     }
 
     /// `file:line:column` of a place.
     #[must_use]
     pub fn place(&self, span: Span) -> String {
-        format!("{}:{}:{}", self.get(span.source).name, span.line, span.column)
+        let Position { line, column } = self.position(span);
+        format!("{}:{line}:{column}", self.get(span.source).name)
     }
 }
 

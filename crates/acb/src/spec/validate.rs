@@ -46,6 +46,9 @@ impl At {
     }
 }
 
+/// Most faults that are looked for: a file with more is no experiment, and finding a good suggestion takes time.
+const MOST_FAULTS: usize = 1000;
+
 struct Validator<'s> {
     schema: Schema<'s>,
     faults: Vec<Fault>,
@@ -225,6 +228,9 @@ impl<'s> Validator<'s> {
             self.fault(at, format!("{} has no `{key}`", at.name()), Some(format!("give {wanted}")));
         }
         for entry in entries {
+            if self.faults.len() >= MOST_FAULTS {
+                return;
+            }
             let inner = at.key(entry);
             let property = schema["properties"].get(&entry.key);
             match property.or_else(|| schema.get("additionalProperties")) {
@@ -267,6 +273,9 @@ impl<'s> Validator<'s> {
         }
         let prefix = schema["prefixItems"].as_array().map_or(&[][..], Vec::as_slice);
         for (index, item) in items.iter_mut().enumerate() {
+            if self.faults.len() >= MOST_FAULTS {
+                return;
+            }
             if let Some(schema) = prefix.get(index).or_else(|| schema.get("items")) {
                 let inner = at.item(index, item);
                 self.check(schema, item, &inner);

@@ -92,7 +92,8 @@ fn read(text: &str) -> Result<Sample, Vec<String>> {
     }
     let line = |fault: &Fault| {
         let help = fault.help.as_deref().unwrap_or_default();
-        format!("{}:{}: {}; {help}", fault.span.line, fault.span.column, fault.message)
+        let place = sources.position(fault.span);
+        format!("{}:{}: {}; {help}", place.line, place.column, fault.message)
     };
     Err(faults.iter().map(line).collect())
 }
