@@ -355,6 +355,37 @@ fn an_impossible_context_is_refused() {
 }
 
 #[test]
+fn an_impossible_parameter_is_named_before_anything_is_built() {
+    let refused = |spec: serde_json::Value| {
+        serde_json::from_value::<PolicySpec>(spec).unwrap().check().unwrap_err().to_string()
+    };
+    let cases = [
+        (
+            serde_json::json!({"kind": "specialists", "scrape_interval_ms": -5.0}),
+            "specialists: scrape_interval_ms is -5, which is not from 0 to 1e12",
+        ),
+        (
+            serde_json::json!({"kind": "sticky_session", "suits_at_prior": 1.5}),
+            "sticky_session: suits_at_prior is 1.5, which is not between 0 and 1",
+        ),
+        (
+            serde_json::json!({"kind": "adapter_hash_bounded", "load_factor": 0.5}),
+            "adapter_hash_bounded: load_factor is 0.5, which is not a finite number of at least 1",
+        ),
+        (
+            serde_json::json!({"kind": "adapter_hash_bounded", "ring_points": 0}),
+            "adapter_hash_bounded: ring_points is 0, which is not at least 1",
+        ),
+    ];
+    for (spec, message) in cases {
+        assert_eq!(refused(spec), message);
+    }
+    let infinite = SeedScoreSpec { beta: f64::INFINITY, ..Default::default() };
+    assert!(PolicySpec::SeedScore(infinite).check().unwrap_err().to_string().contains("beta is inf"));
+    assert!(PolicySpec::all().iter().all(|spec| spec.check().is_ok()));
+}
+
+#[test]
 #[should_panic(expected = "dispatched while in flight")]
 fn a_request_is_not_dispatched_twice() {
     let mut router = Router::new(&PolicySpec::Random(Default::default()), context(2)).unwrap();

@@ -46,6 +46,10 @@ pub(crate) trait Parameters {
     fn name(&self) -> &'static str;
     fn summary(&self) -> &'static str;
     fn information(&self) -> Information;
+    fn check(&self) -> Result<(), RoutingError> {
+        Ok(())
+    }
+    /// Builds from parameters that were checked.
     fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError>;
 }
 
@@ -88,11 +92,20 @@ impl PolicySpec {
         self.parameters().information()
     }
 
+    /// Checks the parameters by themselves, before there is anything to build from.
+    ///
+    /// # Errors
+    /// With the first parameter that is impossible.
+    pub fn check(&self) -> Result<(), RoutingError> {
+        self.parameters().check()
+    }
+
     /// The policy itself.
     ///
     /// # Errors
     /// When a parameter is impossible, or the context lacks what the policy needs.
     pub fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError> {
+        self.check()?;
         self.parameters().build(context)
     }
 

@@ -43,7 +43,7 @@ impl Parameters for AdapterHashBoundedSpec {
     fn information(&self) -> Information {
         Information::OwnHistory
     }
-    fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError> {
+    fn check(&self) -> Result<(), RoutingError> {
         let refuse = |parameter, value, allowed| {
             Err(RoutingError::Parameter { owner: self.name(), parameter, value, allowed })
         };
@@ -53,6 +53,9 @@ impl Parameters for AdapterHashBoundedSpec {
         if self.ring_points == 0 {
             return refuse("ring_points", 0.0, "at least 1");
         }
+        Ok(())
+    }
+    fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError> {
         self.adapter_choice.check(self.name(), &context.adapters)?;
         Ok(Box::new(AdapterHashBounded {
             spec: self.clone(),

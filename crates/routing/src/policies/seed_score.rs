@@ -142,14 +142,7 @@ impl Parameters for SeedScoreSpec {
     fn information(&self) -> Information {
         Information::OwnHistory
     }
-    fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError> {
-        self.check(&context.adapters)?;
-        Ok(Box::new(SeedScore::new(self, context)))
-    }
-}
-
-impl SeedScoreSpec {
-    fn check(&self, adapters: &Adapters) -> Result<(), RoutingError> {
+    fn check(&self) -> Result<(), RoutingError> {
         let weights = [
             ("alpha", self.alpha),
             ("beta", self.beta),
@@ -161,6 +154,16 @@ impl SeedScoreSpec {
             let (owner, allowed) = (self.name(), "a finite number");
             return Err(RoutingError::Parameter { owner, parameter, value, allowed });
         }
+        Ok(())
+    }
+    fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError> {
+        self.check_offer(&context.adapters)?;
+        Ok(Box::new(SeedScore::new(self, context)))
+    }
+}
+
+impl SeedScoreSpec {
+    fn check_offer(&self, adapters: &Adapters) -> Result<(), RoutingError> {
         let policy = self.name();
         match self.mode {
             SeedMode::Base => Ok(()),

@@ -63,18 +63,12 @@ impl Parameters for SpecialistsSpec {
         "highest expected on-time quality over (base, specialist, multitask) x replica, from live state and cached prefixes"
     }
     fn information(&self) -> Information {
-        match Nanos::from_millis_f64(self.scrape_interval_ms) {
+        // An impossible interval is refused by `check`, and must not panic before it.
+        match Nanos::from_millis_f64(self.scrape_interval_ms.max(0.0)) {
             Nanos::ZERO => Information::TrueState,
             interval_ns => Information::Scraped { interval_ns },
         }
     }
-    fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError> {
-        self.check()?;
-        Ok(Box::new(Specialists::new(self, context)))
-    }
-}
-
-impl SpecialistsSpec {
     fn check(&self) -> Result<(), RoutingError> {
         let unbounded = 0.0..=f64::MAX;
         let checks = [
@@ -94,6 +88,9 @@ impl SpecialistsSpec {
             }
         }
         Ok(())
+    }
+    fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError> {
+        Ok(Box::new(Specialists::new(self, context)))
     }
 }
 
@@ -591,6 +588,7 @@ mod tests {
         let sees =
             |scrape_interval_ms| SpecialistsSpec { scrape_interval_ms, ..Default::default() }.information();
         assert_eq!(sees(0.0), Information::TrueState);
+        assert_eq!((sees(-1.0), sees(f64::NAN)), (Information::TrueState, Information::TrueState));
         assert_eq!(sees(50.0), Information::Scraped { interval_ns: Nanos::from_millis(50) });
     }
 }

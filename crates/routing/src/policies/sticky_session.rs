@@ -40,7 +40,7 @@ impl Parameters for StickySessionSpec {
     fn information(&self) -> Information {
         Information::OwnHistory
     }
-    fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError> {
+    fn check(&self) -> Result<(), RoutingError> {
         if !(0.0..=1.0).contains(&self.suits_at_prior) {
             return Err(RoutingError::Parameter {
                 owner: self.name(),
@@ -49,6 +49,9 @@ impl Parameters for StickySessionSpec {
                 allowed: "between 0 and 1",
             });
         }
+        Ok(())
+    }
+    fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError> {
         Ok(Box::new(StickySession {
             spec: self.clone(),
             prior: context.prior.clone(),
