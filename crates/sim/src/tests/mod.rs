@@ -1,4 +1,6 @@
 //! Laws of whole runs, and the fast engine against a slow one.
 
 mod bed;
+mod fast;
 mod laws;
+mod reference;
