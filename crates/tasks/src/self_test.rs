@@ -41,7 +41,7 @@ pub fn scorer_self_test() -> Vec<Failure> {
 fn sample(family: Family, index: u64) -> Sample {
     let passage = Passage { content: ContentId(index), tokens: 200, part: Part::First };
     let fact = Fact { passage: 0, index: (index % 2) as u32, key: (index % 3) as u8 };
-    let layout = if index % 2 == 0 { Layout::DocumentFirst } else { Layout::InstructionFirst };
+    let layout = if index.is_multiple_of(2) { Layout::DocumentFirst } else { Layout::InstructionFirst };
     Sample::new(family, &[passage], fact, layout).expect("200 tokens state two facts of each kind")
 }
 
