@@ -27,7 +27,7 @@ pub struct TraceInfo {
     pub rate_rps: Option<f64>,
     /// Coefficient of variation of the times between requests (sample standard deviation over mean).
     pub interarrival_cv: Option<f64>,
-    /// Index of dispersion (sample variance over mean) of counts in whole windows of 1 s.
+    /// Index of dispersion (sample variance over mean) of counts in windows of 1 s, the last one cut short.
     pub idc_1s: Option<f64>,
     /// The same for windows of 60 s.
     pub idc_60s: Option<f64>,
@@ -148,7 +148,6 @@ impl Counts {
     fn finish(self, skipped_zero_rows: u64, blocks: Option<BlockReuse>) -> TraceInfo {
         let span_s = self.last.unwrap_or(self.first).since(self.first).as_secs_f64();
         let positive = |value: f64| (value > 0.0).then_some(value);
-        let peak = self.minutes.peak();
         TraceInfo {
             rows: self.rows,
             skipped_zero_rows,
@@ -157,8 +156,7 @@ impl Counts {
             interarrival_cv: self.gaps.cv(),
             idc_1s: self.seconds.dispersion(),
             idc_60s: self.minutes.dispersion(),
-            peak_minute_over_mean: positive(span_s)
-                .map(|span| peak as f64 / (self.rows as f64 / span * 60.0)),
+            peak_minute_over_mean: self.minutes.peak_over_mean(),
             distinct_times: self.distinct,
             input_tokens: Lengths::of(&self.input),
             output_tokens: Lengths::of(&self.output),
@@ -168,7 +166,7 @@ impl Counts {
 }
 
 /// Running mean and sum of squared deviations (Welford).
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Moments {
     n: f64,
     mean: f64,
@@ -212,13 +210,21 @@ impl Windows {
         self.peak = self.peak.max(self.count);
     }
 
-    fn peak(&self) -> u64 {
-        self.peak
+    /// With the window in which the trace ends, although it is cut short.
+    fn all(&self) -> Moments {
+        let mut all = self.closed;
+        all.add(self.count as f64);
+        all
     }
 
-    /// The last window is cut short by the end of the trace and left out.
     fn dispersion(&self) -> Option<f64> {
-        self.closed.variance().filter(|_| self.closed.mean > 0.0).map(|variance| variance / self.closed.mean)
+        let all = self.all();
+        all.variance().filter(|_| all.mean > 0.0).map(|variance| variance / all.mean)
+    }
+
+    fn peak_over_mean(&self) -> Option<f64> {
+        let mean = self.all().mean;
+        (self.current > 0 && mean > 0.0).then(|| self.peak as f64 / mean)
     }
 }
 
