@@ -4,17 +4,23 @@
 //! This crate reads run folders only. It knows neither the simulator nor the load generator, and it never fills in
 //! a number that is not there: an absent value stays absent and says why.
 
+mod compare;
 mod error;
 mod files;
 mod groups;
 mod load;
 mod metrics;
+mod report;
 mod rows;
 mod summary;
 #[cfg(test)]
 mod testing;
 mod write;
 
+pub use compare::{
+    ArmRow, ComparisonRule, Comparisons, Contrast, Effect, LevelComparison, Missing, Pair, Range, Rung,
+    Verdict, compare,
+};
 pub use error::{EvidenceError, LineFault};
 pub use files::{
     AdapterRef, ArmRole, Divergence, DivergenceLevel, FILE_VERSION, GroupRow, Levels, Manifest, Metric,
@@ -23,6 +29,7 @@ pub use files::{
 };
 pub use load::{Loaded, Run, Skipped, Sweep, load_runs};
 pub use metrics::{Better, MetricInfo, SourceRule, metric, metrics, metrics_markdown};
+pub use report::{render_markdown, render_terminal};
 pub use rows::{MAX_LINE_BYTES, Records, ServerRows};
 pub use summary::{Summariser, summarise, summarise_folder};
 pub use write::write_atomically;

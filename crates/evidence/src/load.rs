@@ -201,7 +201,10 @@ mod tests {
         fs::write(broken.join("manifest.json"), "{\"v\":1").unwrap();
         fs::create_dir(root.path().join("notes")).unwrap();
         let loaded = load_runs(root.path()).unwrap();
-        assert_eq!(loaded.runs.iter().map(|run| run.folder.clone()).collect::<Vec<_>>(), [whole.clone()]);
+        assert_eq!(
+            loaded.runs.iter().map(|run| run.folder.clone()).collect::<Vec<_>>(),
+            std::slice::from_ref(&whole)
+        );
         assert_eq!(loaded.runs[0].summary.requests, 2);
         let whys: Vec<_> = loaded.skipped.iter().map(|skipped| skipped.why.as_str()).collect();
         assert_eq!(whys[0], "interrupted");

@@ -31,7 +31,7 @@ impl Records {
     ///
     /// # Errors
     /// When the line can't be read, is no record of a known version, repeats an id, or contradicts itself.
-    pub fn next(&mut self) -> Result<Option<Record<'_>>, EvidenceError> {
+    pub fn read(&mut self) -> Result<Option<Record<'_>>, EvidenceError> {
         if !self.lines.advance()? {
             return Ok(None);
         }
@@ -76,7 +76,7 @@ impl ServerRows {
     ///
     /// # Errors
     /// When the line can't be read, is no row of a known version, or goes back in time for its replica.
-    pub fn next(&mut self) -> Result<Option<ServerRow>, EvidenceError> {
+    pub fn read(&mut self) -> Result<Option<ServerRow>, EvidenceError> {
         if !self.lines.advance()? {
             return Ok(None);
         }
@@ -245,7 +245,7 @@ mod tests {
         std::fs::write(&path, bytes).unwrap();
         let mut records = Records::open(&path).unwrap();
         let mut count = 0;
-        while records.next().map_err(|error| error.to_string())?.is_some() {
+        while records.read().map_err(|error| error.to_string())?.is_some() {
             count += 1;
         }
         Ok(count)

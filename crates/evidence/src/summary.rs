@@ -122,7 +122,7 @@ pub fn summarise<'a>(
 pub fn summarise_folder(folder: &Path, manifest: &Manifest) -> Result<Summary, EvidenceError> {
     let mut summariser = Summariser::new(manifest);
     let mut records = Records::open(&folder.join("requests.jsonl"))?;
-    while let Some(record) = records.next()? {
+    while let Some(record) = records.read()? {
         if record.source != manifest.source {
             let rule =
                 format!("the row's source is {:?}, that of the run {:?}", record.source, manifest.source);
@@ -133,7 +133,7 @@ pub fn summarise_folder(folder: &Path, manifest: &Manifest) -> Result<Summary, E
     let server = folder.join("server.jsonl");
     if server.exists() {
         let mut rows = ServerRows::open(&server)?;
-        while let Some(row) = rows.next()? {
+        while let Some(row) = rows.read()? {
             summariser.server(&row);
         }
     }

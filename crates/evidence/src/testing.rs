@@ -1,8 +1,8 @@
 //! Small records and manifests for tests.
 
 use crate::{
-    AdapterRef, ArmRole, FILE_VERSION, Manifest, PlannedRun, ProfileRef, RunState, Status, SweepArm,
-    SweepPlan,
+    AdapterRef, ArmRole, FILE_VERSION, Manifest, Metric, PlannedRun, ProfileRef, Run, RunState, Status,
+    Summary, SweepArm, SweepPlan,
 };
 use acb_types::{
     Digest, Nanos, Outcome, RECORD_VERSION, Record, ReplicaId, RequestId, ServerCounters, ServerRow,
@@ -161,4 +161,39 @@ pub(crate) fn sweep_plan(manifests: &[Manifest]) -> SweepPlan {
         alpha: 0.05,
         runs: manifests.iter().map(run).collect(),
     }
+}
+
+/// A complete run whose primary metric has this value; TTFT p50 is its inverse.
+pub(crate) fn run(arm: &str, role: ArmRole, block: u64, value: f64) -> Run {
+    let manifest = manifest(arm, role, block);
+    let metric = |unit: &str, value| Metric {
+        value: Some(value),
+        unit: unit.into(),
+        source: Source::Simulated,
+        n: 100,
+        low: None,
+        high: None,
+        reason: None,
+    };
+    let too_few = "not estimable: needs 299 answers, there are 100";
+    let absent = Metric { value: None, reason: Some(too_few.into()), ..metric("ms", 0.0) };
+    let metrics = [
+        ("quality_adjusted_slo_goodput".into(), metric("quality/s", value)),
+        ("ttft_goodput".into(), metric("requests/s", 20.0 - value / 10.0)),
+        ("mean_quality_on_time".into(), metric("quality", 0.01 * value)),
+        ("p50_ttft_ms".into(), metric("ms", 1000.0 / (1.0 + value))),
+        ("p99_ttft_ms".into(), absent),
+        ("failure_share".into(), metric("share", 0.0)),
+    ];
+    let summary = Summary {
+        v: FILE_VERSION,
+        run_id: manifest.run_id.clone(),
+        requests: 100,
+        outcomes: BTreeMap::from([(Outcome::Ok, 100)]),
+        wall: None,
+        metrics: BTreeMap::from(metrics),
+        per_adapter: vec![],
+        per_tenant: vec![],
+    };
+    Run { folder: manifest.run_id.clone().into(), manifest, summary }
 }

@@ -78,7 +78,7 @@ mod tests {
     fn a_request_that_was_never_scheduled_waited_to_the_end() {
         // Scheduled 11 ms after due; request 1, due at 100 ms, never; the run ends at 990 ms.
         let passed = Record { overtaken: 5, ..record(0) };
-        check(&[passed.clone()], "max_wait_ms", 11.0);
+        check(std::slice::from_ref(&passed), "max_wait_ms", 11.0);
         let records = [passed, failure(1, Outcome::TimedOut), record(9), failure(2, Outcome::Shed)];
         check(&records, "max_wait_ms", 890.0);
         check(&records, "max_overtakes", 5.0);

@@ -1,0 +1,253 @@
+//! Arms compared on the same blocks, level by level.
+//!
+//! The unit of analysis is the run: one number per arm and block. Requests within a run are not independent and are
+//! never counted as if they were. An arm of role `bound` is no competitor: what is shown of it is how much of it the
+//! others reach.
+
+mod cells;
+mod contrast;
+mod rung;
+
+pub use contrast::{Contrast, Effect, Range, Verdict};
+pub use rung::Rung;
+
+use crate::{ArmRole, Better, Levels, PlannedRun, ProfileRef, Run, SweepPlan, metric};
+use acb_stats::{blocks_needed, holm, quantile_linear};
+use acb_types::{Digest, Source};
+use cells::{Arm, Level};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Metrics beside the primary one that reports show, all of them exploratory.
+const SECONDARY: [&str; 16] = [
+    "quality_adjusted_slo_goodput",
+    "ttft_goodput",
+    "goodput",
+    "slo_attainment",
+    "mean_quality_on_time",
+    "mean_quality_all",
+    "p50_ttft_ms",
+    "p95_ttft_ms",
+    "p99_ttft_ms",
+    "p95_e2e_ms",
+    "output_token_throughput",
+    "simulated_prefix_hit_ratio",
+    "server_prefix_hit_ratio",
+    "adapter_stall_ms",
+    "adapters_meeting_slo_share",
+    "failure_share",
+];
+
+/// What is compared with what, and how strictly.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComparisonRule {
+    /// Name of the metric that the verdict is about.
+    pub metric: String,
+    /// Level of the family-wise test; intervals have confidence `1 - alpha`, each for itself.
+    pub alpha: f64,
+    /// The primary family; `None`: every treatment against every baseline.
+    pub contrasts: Option<Vec<Pair>>,
+    /// Names of exploratory metrics.
+    pub secondary: Vec<String>,
+    /// Every run that should be there, so that missing ones are named; empty when nobody knows.
+    pub planned: Vec<PlannedRun>,
+}
+
+/// One arm against another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Pair {
+    /// The arm in question: above the fraction bar.
+    pub arm: String,
+    /// What it is compared with: below the fraction bar.
+    pub against: String,
+}
+
+impl ComparisonRule {
+    /// The rule that a sweep's plan wrote down before its runs.
+    #[must_use]
+    pub fn of_plan(plan: &SweepPlan) -> Self {
+        Self { alpha: plan.alpha, planned: plan.runs.clone(), ..Self::on(&plan.primary_metric) }
+    }
+
+    /// The rule for runs without a plan: the primary metric of the first, level 0.05.
+    #[must_use]
+    pub fn of_runs(runs: &[Run]) -> Self {
+        Self::on(runs.first().map_or(SECONDARY[0], |run| &run.manifest.primary_metric))
+    }
+
+    /// Every treatment against every baseline on this metric, level 0.05.
+    #[must_use]
+    pub fn on(metric: &str) -> Self {
+        let secondary = SECONDARY.iter().filter(|name| **name != metric);
+        Self {
+            metric: metric.to_owned(),
+            alpha: 0.05,
+            contrasts: None,
+            secondary: secondary.map(|name| (*name).to_owned()).collect(),
+            planned: Vec::new(),
+        }
+    }
+}
+
+/// Everything that runs say about their arms.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparisons {
+    /// Name of the primary metric.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// Its good direction.
+    pub better: Better,
+    /// Level of the family-wise test.
+    pub alpha: f64,
+    /// Tests in the primary family, over all levels; Holm's adjustment is over all of them.
+    pub family: usize,
+    /// Blocks with which a test of this family could at best reach `alpha`.
+    pub blocks_needed: usize,
+    /// The rung of evidence, computed from what the runs are.
+    pub rung: Rung,
+    /// One comparison per level and kind of server, ascending.
+    pub levels: Vec<LevelComparison>,
+}
+
+/// The arms at one level.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LevelComparison {
+    /// Factor levels.
+    pub levels: Levels,
+    /// Hash of the experiment that these runs are of.
+    pub experiment_digest: Digest,
+    /// Who saw the times.
+    pub source: Source,
+    /// Runtime and version.
+    pub engine: String,
+    /// Latency profile of a simulated engine.
+    pub latency_profile: Option<ProfileRef>,
+    /// Blocks of which at least one run is there or was planned.
+    pub blocks: Vec<u64>,
+    /// Runs that should be there and can't be used.
+    pub missing: Vec<Missing>,
+    /// The arms: treatments, baselines, controls, replicates, bounds.
+    pub arms: Vec<ArmRow>,
+    /// The primary family, with adjusted p.
+    pub primary: Vec<Contrast>,
+    /// Treatments against controls on the primary metric. Exploratory.
+    pub controls: Vec<Contrast>,
+    /// The primary pairs on other metrics. Exploratory.
+    pub secondary: Vec<Contrast>,
+    /// An arm against its own repetition: expected to contain 1.
+    pub replicates: Vec<Contrast>,
+    /// How much of each bound an arm reaches, as a ratio with the better direction up.
+    pub bounds: Vec<Contrast>,
+}
+
+/// A run that can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Missing {
+    /// Its arm.
+    pub arm: String,
+    /// Its block.
+    pub block: u64,
+    /// Why.
+    pub why: String,
+}
+
+/// An arm and the medians of its metrics over blocks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArmRow {
+    /// Its name.
+    pub arm: String,
+    /// What it is in the comparison.
+    pub role: ArmRole,
+    /// Name of its policy.
+    pub policy: String,
+    /// What the policy may see.
+    pub information: String,
+    /// Blocks that it has.
+    pub blocks: usize,
+    /// Median over blocks by metric; `null` when a block has no value.
+    pub medians: BTreeMap<String, Option<f64>>,
+}
+
+/// Compares the arms of complete runs under a rule.
+///
+/// # Panics
+/// When the rule's `alpha` is not between 0 and 1: whoever reads it from a user checks it.
+#[must_use]
+pub fn compare(runs: &[Run], rule: &ComparisonRule) -> Comparisons {
+    let levels = cells::levels(runs, &rule.planned);
+    let mut compared: Vec<_> = levels.iter().map(|level| compare_level(level, rule)).collect();
+    let family = adjust(&mut compared, rule.alpha);
+    let info = metric(&rule.metric);
+    Comparisons {
+        metric: rule.metric.clone(),
+        unit: info.map_or_else(String::new, |info| info.unit.to_owned()),
+        better: info.map_or(Better::Higher, |info| info.better),
+        alpha: rule.alpha,
+        family,
+        blocks_needed: blocks_needed(rule.alpha, family).expect("the rule's alpha lies between 0 and 1"),
+        rung: rung::rung(runs, &compared),
+        levels: compared,
+    }
+}
+
+fn compare_level(level: &Level<'_>, rule: &ComparisonRule) -> LevelComparison {
+    let pairs = rule.contrasts.clone().unwrap_or_else(|| level.pairs(is_treatment, is_baseline));
+    let on_primary = |pairs: &[Pair]| level.contrasts(&rule.metric, pairs, rule.alpha);
+    LevelComparison {
+        levels: level.levels.clone(),
+        experiment_digest: level.experiment_digest.clone(),
+        source: level.source,
+        engine: level.engine.clone(),
+        latency_profile: level.latency_profile.clone(),
+        blocks: level.blocks.iter().copied().collect(),
+        missing: level.missing.clone(),
+        arms: level.arms.iter().map(|arm| arm_row(arm, rule)).collect(),
+        primary: on_primary(&pairs),
+        controls: on_primary(&level.pairs(is_treatment, |role| *role == ArmRole::Control)),
+        secondary: rule.secondary.iter().flat_map(|name| level.contrasts(name, &pairs, rule.alpha)).collect(),
+        replicates: on_primary(&level.replicates()),
+        bounds: level.bounds(&rule.metric, rule.alpha),
+    }
+}
+
+fn is_treatment(role: &ArmRole) -> bool {
+    *role == ArmRole::Treatment
+}
+
+fn is_baseline(role: &ArmRole) -> bool {
+    *role == ArmRole::Baseline
+}
+
+fn arm_row(arm: &Arm<'_>, rule: &ComparisonRule) -> ArmRow {
+    let names = rule.secondary.iter().chain([&rule.metric]);
+    ArmRow {
+        arm: arm.name.clone(),
+        role: arm.role.clone(),
+        policy: arm.policy.clone(),
+        information: arm.information.clone(),
+        blocks: arm.runs.len(),
+        medians: names.map(|name| (name.clone(), median(arm, name))).collect(),
+    }
+}
+
+fn median(arm: &Arm<'_>, name: &str) -> Option<f64> {
+    let values = arm.runs.values().map(|run| run.summary.metrics.get(name).and_then(|metric| metric.value));
+    let mut values: Vec<f64> = values.collect::<Option<_>>()?;
+    values.sort_by(f64::total_cmp);
+    quantile_linear(&values, 0.5)
+}
+
+/// Holm's adjustment over the primary contrasts of all levels; one without a p-value counts as p = 1, so that
+/// a run that went missing never makes the others look better. Returns the size of the family.
+fn adjust(levels: &mut [LevelComparison], alpha: f64) -> usize {
+    let p: Vec<f64> = levels.iter().flat_map(|level| &level.primary).map(|c| c.p.unwrap_or(1.0)).collect();
+    let adjusted = holm(&p).expect("the sign-flip test gives p-values between 0 and 1");
+    for (contrast, adjusted) in levels.iter_mut().flat_map(|level| &mut level.primary).zip(adjusted) {
+        contrast.settle(adjusted, alpha);
+    }
+    p.len()
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,175 @@
+use super::*;
+use crate::testing::run;
+use acb_types::Source;
+
+/// Treatment, two baselines, an A/A replicate and a bound over `blocks`; the treatment is 1.2 times `plain` with a
+/// little noise.
+pub(crate) fn toy_runs(blocks: u64) -> Vec<Run> {
+    let mut runs = Vec::new();
+    for block in 0..blocks {
+        let base = 10.0 + block as f64;
+        let wobble = 1.0 + 0.001 * block as f64;
+        let wiggle = if block % 2 == 0 { 1.01 } else { 0.99 };
+        for (arm, role, value) in [
+            ("smart", ArmRole::Treatment, 1.2 * base * wobble),
+            ("plain", ArmRole::Baseline, base),
+            ("other", ArmRole::Baseline, 1.2 * base * wiggle),
+            ("plain_again", ArmRole::AaReplicate { of: "plain".into() }, base * wiggle),
+            ("oracle", ArmRole::Bound, 2.0 * base),
+        ] {
+            runs.push(run(arm, role, block, value));
+        }
+    }
+    runs
+}
+
+fn of(runs: &[Run]) -> Comparisons {
+    compare(runs, &ComparisonRule::of_runs(runs))
+}
+
+#[test]
+fn the_treatment_is_compared_with_each_baseline_and_adjusted_over_all() {
+    let seen = of(&toy_runs(8));
+    assert_eq!((seen.family, seen.levels.len(), seen.blocks_needed), (2, 1, 7));
+    let [other, plain] = &seen.levels[0].primary[..] else { panic!("{:?}", seen.levels[0].primary) };
+    let Effect::Ratio(range) = plain.effect else { panic!("{:?}", plain.effect) };
+    // Log ratios ln(1.2) + ln(1 + 0.001 b), b from 0 to 7: symmetric up to 1e-5 about b = 3.5.
+    assert!((range.estimate - 1.2042).abs() < 1e-4, "{range:?}");
+    assert!(range.low > 1.2 && range.high < 1.2085 && range.level >= 0.95);
+    assert_eq!(
+        (plain.p, plain.p_adjusted, plain.verdict),
+        (Some(2.0 / 256.0), Some(4.0 / 256.0), Some(Verdict::Better))
+    );
+    assert_eq!(other.verdict, Some(Verdict::Unclear));
+}
+
+#[test]
+fn a_replicate_is_expected_to_contain_one_and_a_bound_is_no_competitor() {
+    let seen = of(&toy_runs(8)).levels.remove(0);
+    assert_eq!(seen.replicates[0].excludes_no_difference(), Some(false));
+    assert!(seen.primary.iter().all(|c| c.pair.against != "oracle" && c.pair.against != "plain_again"));
+    let Effect::Ratio(share) = seen.bounds[0].effect else { panic!("{:?}", seen.bounds[0].effect) };
+    assert!((share.estimate - 0.6021).abs() < 1e-4 && seen.bounds[0].better_in.is_empty());
+}
+
+#[test]
+fn a_bound_that_is_beaten_is_named_with_its_block() {
+    let mut runs = toy_runs(8);
+    let beaten = runs.iter_mut().find(|r| r.manifest.arm == "smart" && r.manifest.block == 3).unwrap();
+    *beaten = run("smart", ArmRole::Treatment, 3, 999.0);
+    assert_eq!(of(&runs).levels[0].bounds.last().unwrap().better_in, Vec::<u64>::new());
+    let smart = of(&runs).levels.remove(0).bounds.remove(0);
+    assert_eq!((smart.pair.arm.as_str(), smart.better_in), ("smart", vec![3]));
+}
+
+#[test]
+fn five_blocks_are_not_estimable_and_carry_no_claim() {
+    let seen = of(&toy_runs(5));
+    let contrast = &seen.levels[0].primary[0];
+    assert_eq!(contrast.effect, Effect::NotEstimable { why: "5 blocks, at least 6 are needed".into() });
+    assert_eq!((contrast.p, contrast.verdict), (None, Some(Verdict::NotEstimable)));
+    assert_eq!((seen.rung.level, seen.rung.verb), (0, None));
+    assert!(seen.rung.missing[0].contains("6 complete blocks"), "{:?}", seen.rung);
+}
+
+#[test]
+fn a_zero_makes_it_a_difference_and_says_why() {
+    let mut runs = toy_runs(8);
+    let zero = runs.iter_mut().find(|r| r.manifest.arm == "plain" && r.manifest.block == 2).unwrap();
+    *zero = run("plain", ArmRole::Baseline, 2, 0.0);
+    let contrast = of(&runs).levels.remove(0).primary.remove(1);
+    let Effect::Difference { range, why } = contrast.effect else { panic!("{:?}", contrast.effect) };
+    assert_eq!(why, "no ratio: \"plain\" is 0 in block 2");
+    assert!(range.estimate > 2.0 && contrast.p == Some(2.0 / 256.0));
+}
+
+#[test]
+fn an_absent_value_is_named_and_its_block_is_not_dropped() {
+    let mut runs = toy_runs(8);
+    let absent = runs.iter_mut().find(|r| r.manifest.arm == "plain" && r.manifest.block == 2).unwrap();
+    let metric = absent.summary.metrics.get_mut("quality_adjusted_slo_goodput").unwrap();
+    (metric.value, metric.reason) = (None, Some("the quality of 3 answers was not measured".into()));
+    let contrast = of(&runs).levels.remove(0).primary.remove(1);
+    let why = "\"plain\", block 2: the quality of 3 answers was not measured".to_owned();
+    assert_eq!(contrast.effect, Effect::NotEstimable { why });
+}
+
+#[test]
+fn missing_and_doubled_runs_are_named() {
+    let mut runs = toy_runs(8);
+    runs.retain(|r| !(r.manifest.arm == "plain" && r.manifest.block == 7));
+    let twin = runs.iter().find(|r| r.manifest.arm == "smart" && r.manifest.block == 1).unwrap().clone();
+    runs.push(Run { folder: "again".into(), ..twin });
+    let level = of(&runs).levels.remove(0);
+    let named: Vec<_> = level.missing.iter().map(|m| (m.arm.as_str(), m.block)).collect();
+    assert_eq!(named, [("plain", 7), ("smart", 1)]);
+    assert!(level.missing[1].why.contains("recorded 2 times"), "{:?}", level.missing);
+    assert_eq!(level.primary[1].blocks, 6);
+}
+
+#[test]
+fn planned_runs_that_nobody_started_are_missing_too() {
+    let runs = toy_runs(6);
+    let mut rule = ComparisonRule::of_runs(&runs);
+    rule.planned =
+        crate::testing::sweep_plan(&[crate::testing::manifest("smart", ArmRole::Treatment, 77)]).runs;
+    let level = compare(&runs, &rule).levels.remove(0);
+    assert!(level.missing.iter().any(|m| m.arm == "smart" && m.block == 77));
+}
+
+#[test]
+fn simulated_and_measured_runs_never_meet() {
+    let mut runs = toy_runs(8);
+    let mut measured = toy_runs(8);
+    measured
+        .iter_mut()
+        .for_each(|r| (r.manifest.source, r.manifest.latency_profile) = (Source::Client, None));
+    runs.extend(measured);
+    let seen = of(&runs);
+    let sources: Vec<_> = seen.levels.iter().map(|level| level.source).collect();
+    assert_eq!(sources, [Source::Simulated, Source::Client]);
+    assert!(seen.rung.level == 0 && seen.rung.missing[0].contains("mixed"), "{:?}", seen.rung);
+}
+
+#[test]
+fn the_rung_follows_from_what_the_runs_are() {
+    let mut runs = toy_runs(8);
+    let first = of(&runs).rung;
+    assert_eq!(
+        (first.level, first.label.as_str(), first.verb),
+        (1, "L1: simulated, uncalibrated", Some("would be"))
+    );
+    runs.iter_mut().for_each(|r| r.manifest.latency_profile.as_mut().unwrap().calibrated = true);
+    assert_eq!(of(&runs).rung.label, "L2: simulated, calibrated");
+    runs.iter_mut().for_each(|r| r.manifest.source = Source::Client);
+    assert_eq!((of(&runs).rung.level, of(&runs).rung.verb), (3, Some("was")));
+    runs.retain(|r| r.manifest.arm != "plain_again");
+    assert_eq!(of(&runs).rung.missing, ["an A/A arm at every level"]);
+}
+
+#[test]
+fn levels_ascend_as_numbers_and_the_family_spans_them() {
+    let mut runs = Vec::new();
+    for rate in [10.0, 9.0, 100.0] {
+        let mut at_rate = toy_runs(6);
+        at_rate.iter_mut().for_each(|r| r.manifest.levels = [("rate_rps".into(), rate.into())].into());
+        runs.extend(at_rate);
+    }
+    let seen = of(&runs);
+    let rates: Vec<_> = seen.levels.iter().map(|level| level.levels["rate_rps"].as_f64().unwrap()).collect();
+    assert_eq!((rates, seen.family), (vec![9.0, 10.0, 100.0], 6));
+}
+
+#[test]
+fn nothing_compares_to_nothing() {
+    let seen = of(&[]);
+    assert_eq!((seen.levels.len(), seen.family, seen.rung.level), (0, 0, 0));
+}
+
+#[test]
+fn an_unknown_metric_is_not_estimable() {
+    let runs = toy_runs(6);
+    let seen = compare(&runs, &ComparisonRule::on("speed"));
+    let Effect::NotEstimable { why } = &seen.levels[0].primary[0].effect else { panic!() };
+    assert!(why.contains("the summary does not hold it"), "{why}");
+}
