@@ -259,7 +259,7 @@ fn primary_metric() -> String {
 }
 
 fn output_dir() -> String {
-    "runs".to_string()
+    "artifacts/runs".to_string()
 }
 
 fn one() -> u64 {

@@ -1,0 +1,255 @@
+//! The command line. Its help is the reference: `docs/cli.md` is generated from it.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Is a specialist LoRA adapter worth the cache it splits, the memory it takes and the tail latency it costs?
+///
+/// `acb` runs preregistered experiments over routing arms on a deterministic simulator of multi-LoRA serving, records
+/// every request, and compares the arms paired by block, with intervals and the rung of evidence that they stand on.
+///
+/// Data goes to stdout, talk to stderr. Exit status: 0 done, 1 a check or a run failed, 2 usage or environment.
+#[derive(Debug, Parser)]
+#[command(name = "acb", version, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show what an experiment would do, and whether it can answer its question, without running it.
+    ///
+    /// Prints cells, blocks, requests, tokens, estimates of simulated and wall time, disk and GPU hours, and the
+    /// verdict of every gate. Writes nothing. Exit status 1 when a gate refuses.
+    Plan(PlanArgs),
+    /// Plan, then run every cell and report.
+    ///
+    /// Each cell writes its own run folder below the output folder; a run folder is never overwritten. Ctrl-C leaves
+    /// the running cells `interrupted`; `--resume` goes on from there.
+    Run(RunArgs),
+    /// Compare the arms of finished runs, from their folders alone.
+    Report(ReportArgs),
+    /// Check an experiment and this machine before a run.
+    Doctor(DoctorArgs),
+    /// Print the JSON schema of the experiment file or of a command's `--json` output.
+    Schema(SchemaArgs),
+    /// List what experiment files can name.
+    List(ListArgs),
+    /// Look into a request trace.
+    #[command(subcommand)]
+    Trace(TraceCommand),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Which experiment, with which changes.
+#[derive(Clone, Debug, Args)]
+pub struct ExperimentArgs {
+    /// Experiment files (YAML). Several merge left to right: maps deeply, lists and scalars replace.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Override one value, such as `workload.requests=500` or `arms.0.policy=random`. May be repeated.
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub sets: Vec<String>,
+    /// Folder for run folders; the experiment file's `output_dir` when absent.
+    #[arg(long, value_name = "DIR")]
+    pub output_dir: Option<PathBuf>,
+    /// Name of the sweep; the experiment's name when absent. Run folders begin with it.
+    #[arg(long, value_name = "NAME")]
+    pub sweep_name: Option<String>,
+    /// Go on although a gate refuses. The finding is then printed above every table of the runs. May be repeated.
+    #[arg(long, value_name = "GATE")]
+    pub allow: Vec<GateName>,
+    #[command(flatten)]
+    pub budget: BudgetArgs,
+}
+
+/// Limits that refuse a plan before anything starts; each tightens or replaces the experiment file's own.
+#[derive(Clone, Debug, Default, Args)]
+pub struct BudgetArgs {
+    /// Most runs.
+    #[arg(long, value_name = "N")]
+    pub max_runs: Option<u64>,
+    /// Most requests over all runs.
+    #[arg(long, value_name = "N")]
+    pub max_requests: Option<u64>,
+    /// Expected seconds of one run on a real server, for the GPU-hour estimate.
+    #[arg(long, value_name = "SECONDS")]
+    pub estimated_seconds_per_run: Option<f64>,
+    /// Most GPU hours over all runs, by the estimate above.
+    #[arg(long, value_name = "HOURS")]
+    pub max_estimated_gpu_hours: Option<f64>,
+}
+
+/// Gates that `--allow` can overrule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GateName {
+    /// A treatment that decides like a baseline on every request.
+    IndistinctArms,
+    /// Workload properties that determine each other, so that their effects can't be told apart.
+    AliasedFactors,
+    /// Too few blocks for the test that the decision rule asks for.
+    UnitFloor,
+}
+
+/// Arguments of `acb plan`.
+#[derive(Clone, Debug, Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub experiment: ExperimentArgs,
+    /// Print the plan as JSON (`acb schema plan`).
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `acb run`.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub experiment: ExperimentArgs,
+    /// Show the plan and stop, as `acb plan` does.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Skip cells that are complete under the same configuration, data and program version; run the others again.
+    #[arg(long)]
+    pub resume: bool,
+    /// Run the other cells although one failed; the exit status is still 1.
+    #[arg(long)]
+    pub continue_on_error: bool,
+    /// Cells run side by side; the number of processors when absent. Results do not depend on it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Print the outcome as JSON (`acb schema run`) in place of the tables.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `acb report`.
+#[derive(Clone, Debug, Args)]
+pub struct ReportArgs {
+    /// Output folders, sweep folders or run folders.
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Terminal)]
+    pub format: ReportFormat,
+    /// Print JSON (`acb schema report`); the same as `--format json`.
+    #[arg(long)]
+    pub json: bool,
+    /// Write to this file in place of stdout. An existing file is not overwritten.
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Formats of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// Tables for a terminal.
+    Terminal,
+    /// Markdown.
+    Markdown,
+    /// JSON.
+    Json,
+}
+
+/// Arguments of `acb doctor`.
+#[derive(Clone, Debug, Args)]
+pub struct DoctorArgs {
+    #[command(flatten)]
+    pub experiment: ExperimentArgs,
+    /// Print the findings as JSON (`acb schema doctor`).
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `acb schema`.
+#[derive(Clone, Debug, Args)]
+pub struct SchemaArgs {
+    /// Which document.
+    #[arg(value_enum, default_value_t = SchemaOf::Experiment)]
+    pub of: SchemaOf,
+}
+
+/// Documents with a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SchemaOf {
+    /// The experiment file.
+    Experiment,
+    /// `acb plan --json`.
+    Plan,
+    /// `acb run --json`.
+    Run,
+    /// `acb report --json`.
+    Report,
+    /// `acb doctor --json`.
+    Doctor,
+    /// `acb list ... --json`.
+    List,
+    /// `acb trace info --json`.
+    Trace,
+    /// A rejected experiment file with `--json`.
+    Faults,
+}
+
+/// Arguments of `acb list`.
+#[derive(Clone, Debug, Args)]
+pub struct ListArgs {
+    /// What to list.
+    #[arg(value_enum)]
+    pub what: Listed,
+    /// Print JSON (`acb schema list`).
+    #[arg(long, conflicts_with = "markdown")]
+    pub json: bool,
+    /// Print Markdown.
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+/// Things that experiment files name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Listed {
+    /// Routing policies, with what each may see.
+    Policies,
+    /// Workload kinds.
+    Workloads,
+    /// Metrics, with unit and definition.
+    Metrics,
+    /// Latency profiles of the simulator.
+    Profiles,
+}
+
+/// Commands on traces.
+#[derive(Clone, Debug, Subcommand)]
+pub enum TraceCommand {
+    /// Rows, span, rate, dispersion, lengths, block reuse and LRU hit curve of a trace file.
+    Info(TraceInfoArgs),
+}
+
+/// Arguments of `acb trace info`.
+#[derive(Clone, Debug, Args)]
+pub struct TraceInfoArgs {
+    /// The trace file.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Its format; guessed from the file's first line when absent.
+    #[arg(long, value_enum)]
+    pub format: Option<TraceFormatArg>,
+    /// Print JSON (`acb schema trace`).
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Trace formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TraceFormatArg {
+    /// Azure LLM inference trace 2023: CSV with TIMESTAMP, ContextTokens, GeneratedTokens.
+    Azure,
+    /// Mooncake: JSON lines with timestamp (ms), input_length, output_length, hash_ids.
+    Mooncake,
+}

@@ -1,0 +1,68 @@
+//! One module per command. Each returns an exit status; errors that a user can cause are reports with a remedy.
+
+pub mod doctor;
+pub mod list;
+pub mod plan;
+pub mod report;
+pub mod run;
+pub mod schema;
+pub mod trace;
+
+use crate::cli::{Cli, Command, TraceCommand};
+use clap::CommandFactory;
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// How a command ended: the process's exit status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done.
+    Done,
+    /// A check, a claim or a run failed.
+    Failed,
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// When the usage or the environment is at fault.
+pub fn dispatch(cli: Cli) -> miette::Result<Exit> {
+    match cli.command {
+        Command::Plan(args) => plan::command(&args),
+        Command::Run(args) => run::command(&args),
+        Command::Report(args) => report::command(&args),
+        Command::Doctor(args) => doctor::command(&args),
+        Command::Schema(args) => schema::command(&args),
+        Command::List(args) => list::command(&args),
+        Command::Trace(TraceCommand::Info(args)) => trace::info(&args),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "acb", &mut io::stdout());
+            Ok(Exit::Done)
+        }
+    }
+}
+
+/// Prints data to stdout. A reader that went away (a closed pipe) is no fault.
+///
+/// # Errors
+/// When stdout can't be written.
+pub fn print(text: &str) -> miette::Result<()> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(miette::miette!("stdout: {error}")),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Prints a document as indented JSON.
+///
+/// # Errors
+/// When stdout can't be written.
+///
+/// # Panics
+/// When the document has no form in JSON, which only our own bug can cause.
+pub fn print_json(document: &impl Serialize) -> miette::Result<()> {
+    let mut text = serde_json::to_string_pretty(document).expect("the document has a form in JSON");
+    text.push('\n');
+    print(&text)
+}

@@ -1,0 +1,25 @@
+//! `acb schema`: JSON schemas of what the program reads and prints.
+
+use super::{Exit, print_json};
+use crate::cli::{SchemaArgs, SchemaOf};
+use crate::spec::{ExperimentSpec, FaultRow};
+use schemars::schema_for;
+
+/// Runs the command.
+///
+/// # Errors
+/// When stdout can't be written.
+pub fn command(args: &SchemaArgs) -> miette::Result<Exit> {
+    let schema = match args.of {
+        SchemaOf::Experiment => ExperimentSpec::schema(),
+        SchemaOf::Plan => schema_for!(super::plan::PlanDocument).to_value(),
+        SchemaOf::Run => schema_for!(super::run::RunDocument).to_value(),
+        SchemaOf::Report => schema_for!(super::report::ReportDocument).to_value(),
+        SchemaOf::Doctor => schema_for!(super::doctor::DoctorDocument).to_value(),
+        SchemaOf::List => schema_for!(Vec<super::list::Item>).to_value(),
+        SchemaOf::Trace => schema_for!(super::trace::TraceDocument).to_value(),
+        SchemaOf::Faults => schema_for!(Vec<FaultRow>).to_value(),
+    };
+    print_json(&schema)?;
+    Ok(Exit::Done)
+}

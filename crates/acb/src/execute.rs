@@ -1,0 +1,189 @@
+//! One cell: from a plan's line to a complete run folder.
+
+use crate::clock::unix_ms;
+use crate::experiment::{Experiment, SetUpError};
+use crate::folder::{FolderError, RunFolder};
+use crate::interrupt::Interrupt;
+use crate::plan::{Cell, cell_config, program_version};
+use crate::sink::{CellSink, RoutingLog};
+use crate::spec::rule::{RoutingRecords, RuntimeSpec};
+use crate::watched::Watched;
+use acb_evidence::{
+    AdapterRef, EvidenceError, FILE_VERSION, Manifest, ProfileRef, RunState, summarise_folder, write_json,
+};
+use acb_sim::{Run, RunTotals, SimError};
+use acb_types::{Digest, Source};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a cell failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CellError {
+    /// The cell can't be set up.
+    #[error(transparent)]
+    SetUp(#[from] SetUpError),
+    /// Its folder can't be written.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// Its rows can't be read back.
+    #[error(transparent)]
+    Evidence(#[from] EvidenceError),
+    /// The simulation broke off.
+    #[error("simulation: {0}")]
+    Sim(#[from] SimError),
+    /// A row file can't be written.
+    #[error("{}: {source}; free space or choose another --output-dir, then --resume", path.display())]
+    Write {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The runtime is not the simulator.
+    #[error("this program plans experiments on servers but does not run them yet: use --dry-run, or `--set runtime=simulated`")]
+    NotSimulated,
+}
+
+/// How a cell ended, when nothing failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CellEnd {
+    /// Whole, with the hash of its records.
+    Complete(Digest),
+    /// The user asked to stop.
+    Interrupted,
+}
+
+/// Runs a cell into `folder`. `labels` are printed above every table of the run.
+///
+/// # Errors
+/// When it fails; the folder's status then says `failed` and why, as far as the folder can be written.
+pub fn execute(
+    experiment: &Experiment,
+    cell: &Cell,
+    folder: &Path,
+    labels: &[String],
+    interrupt: &Interrupt,
+) -> Result<CellEnd, CellError> {
+    if !matches!(experiment.spec.runtime, RuntimeSpec::Simulated) {
+        return Err(CellError::NotSimulated);
+    }
+    let mut manifest = manifest(experiment, cell, labels);
+    let mut folder = RunFolder::start(folder, &manifest, &cell_config(experiment, cell), cell.requests)?;
+    let mut recorded = 0;
+    match simulate(experiment, cell, &mut folder, &mut recorded, interrupt) {
+        Ok(None) => {
+            let message = "stopped by the user; --resume runs the cell again".to_owned();
+            folder.stop(RunState::Interrupted, recorded, message)?;
+            Ok(CellEnd::Interrupted)
+        }
+        Ok(Some((digest, workload))) => {
+            manifest.workload = workload;
+            write_json(folder.path(), &manifest)?;
+            let summary = summarise_folder(folder.path(), &manifest)?;
+            write_json(folder.path(), &summary)?;
+            folder.complete(recorded, digest.clone())?;
+            Ok(CellEnd::Complete(digest))
+        }
+        Err(error) => {
+            // The cell's own fault matters more than a status that can't be written on a full disk.
+            let _ = folder.stop(RunState::Failed, recorded, error.to_string());
+            Err(error)
+        }
+    }
+}
+
+type Simulated = Option<(Digest, serde_json::Value)>;
+
+fn simulate(
+    experiment: &Experiment,
+    cell: &Cell,
+    folder: &mut RunFolder,
+    recorded: &mut u64,
+    interrupt: &Interrupt,
+) -> Result<Simulated, CellError> {
+    let (level, arm) = (&experiment.levels[cell.level], &experiment.arms[cell.arm]);
+    let path = folder.path().to_path_buf();
+    let write = |source| CellError::Write { path: path.clone(), source };
+    let outcomes = level.outcomes(cell.block);
+    let mut source = Watched::new(level.workload(cell.block)?);
+    let mut router = level.router(arm, cell.block)?;
+    let routing = match level.spec.records.routing {
+        RoutingRecords::None => None,
+        RoutingRecords::All => Some(RoutingLog::new(folder.rows("routing.jsonl")?)),
+    };
+    if let Some(log) = &routing {
+        router = router.with_log(log.writer());
+    }
+    let (requests, server) = (folder.rows("requests.jsonl")?, folder.rows("server.jsonl")?);
+    let mut beat = |rows| {
+        // A heartbeat that can't be written shows as stale; the row files report a full disk themselves.
+        let _ = folder.heartbeat(rows);
+    };
+    let mut sink = CellSink {
+        names: &level.names,
+        outcomes: &outcomes,
+        requests,
+        server,
+        interrupt,
+        progress: &mut beat,
+        failure: None,
+    };
+    let mode = arm.service();
+    let run = Run { cluster: &level.cluster, source: &mut source, router: &mut router, sink: &mut sink, mode };
+    let totals = run.run()?;
+    drop(router);
+    *recorded = sink.requests.rows();
+    let CellSink { requests, server, failure, .. } = sink;
+    if let Some(source) = failure {
+        return Err(write(source));
+    }
+    if interrupt.requested() {
+        return Ok(None);
+    }
+    assert_recorded(&totals, *recorded);
+    server.finish().map_err(write)?;
+    if let Some(log) = routing {
+        log.into_file().and_then(crate::rows::RowFile::finish).map_err(write)?;
+    }
+    let digest = requests.finish().map_err(write)?;
+    Ok(Some((digest, source.structure())))
+}
+
+/// Every request that arrived has exactly one record.
+fn assert_recorded(totals: &RunTotals, recorded: u64) {
+    assert_eq!(totals.arrived, recorded, "a request arrived and left no record, or left two");
+}
+
+fn manifest(experiment: &Experiment, cell: &Cell, labels: &[String]) -> Manifest {
+    let (level, arm) = (&experiment.levels[cell.level], &experiment.arms[cell.arm]);
+    let (name, calibrated) = level.spec.cluster.profile_label();
+    let adapters = level.names.adapters.iter();
+    Manifest {
+        v: FILE_VERSION,
+        run_id: cell.run_id.clone(),
+        experiment: experiment.spec.name.clone(),
+        experiment_digest: experiment.digest.clone(),
+        cell_digest: cell.digest.clone(),
+        arm: arm.name.clone(),
+        role: arm.role.clone(),
+        policy: arm.policy.name().to_owned(),
+        information: arm.policy.information().to_string(),
+        block: cell.block,
+        levels: level.values.clone(),
+        source: Source::Simulated,
+        engine: level.names.engine.clone(),
+        latency_profile: Some(ProfileRef { name, calibrated }),
+        slo: level.spec.slo.slo(),
+        primary_metric: experiment.spec.primary_metric.clone(),
+        adapters: adapters
+            .map(|a| AdapterRef { name: a.name.clone(), rank: a.rank, bytes: a.bytes })
+            .collect(),
+        replicas: level.spec.cluster.replicas,
+        quality_source: level.names.quality_source.to_owned(),
+        labels: labels.to_vec(),
+        workload: serde_json::Value::Null,
+        program_version: program_version().to_owned(),
+        created_unix_ms: unix_ms(),
+        seed: cell.block,
+    }
+}

@@ -1,0 +1,312 @@
+//! A valid experiment: everything that its arms share at each level, built once and used by gates and cells alike.
+
+use crate::quality::{PriorShape, SyntheticMeans, prior, seed_fixed_prior, synthetic_table};
+use crate::sink::RecordNames;
+use crate::spec::catalogue::AdapterRoleSpec;
+use crate::spec::truth::QualitySource;
+use crate::spec::{ArmSpec, ExperimentSpec, PriorKind, RoleSpec};
+use crate::table::{TableError, read_table};
+use acb_evidence::{ArmRole, Levels};
+use acb_routing::{PolicySpec, Router, RouterContext, RoutingError};
+use acb_sim::{Cluster, Service, SimError};
+use acb_types::{AdapterRole, Adapters, AdaptersError, Digest, Outcomes, QualityTable, Seed, TaskId};
+use acb_workload::{Workload, WorkloadContext, WorkloadError};
+use serde_json::Value as Json;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Why an experiment that passed its checks still can't be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetUpError {
+    /// The catalogue.
+    #[error("adapters: {0}")]
+    Adapters(#[from] AdaptersError),
+    /// The cluster.
+    #[error("cluster: {0}")]
+    Cluster(#[from] SimError),
+    /// The workload.
+    #[error("workload: {0}")]
+    Workload(#[from] WorkloadError),
+    /// The outcome table.
+    #[error("quality: {0}")]
+    Table(#[from] TableError),
+    /// A file that the experiment names.
+    #[error("{}: can't be read: {source}", path.display())]
+    Data {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A policy.
+    #[error("arm \"{arm}\": {source}")]
+    Policy {
+        /// The arm.
+        arm: String,
+        /// What its policy says.
+        source: RoutingError,
+    },
+}
+
+/// An arm as it runs.
+#[derive(Clone, Debug)]
+pub struct Arm {
+    /// Its name in folders and tables.
+    pub name: String,
+    /// What it is in the comparison.
+    pub role: ArmRole,
+    /// Its policy.
+    pub policy: PolicySpec,
+    /// What it believes of quality.
+    pub prior: PriorKind,
+    /// Names of the adapters that it is offered; all when absent.
+    pub offered: Option<Vec<String>>,
+}
+
+impl Arm {
+    /// The oracle's bound runs in its relaxation, everything else in contention.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        match &self.policy {
+            PolicySpec::Oracle(_) => Service::Uncontended,
+            _ => Service::Contended,
+        }
+    }
+}
+
+/// One combination of factor values, with what all arms and blocks share there.
+pub struct Level {
+    /// Factor values by path.
+    pub values: Levels,
+    /// The experiment with these values in place.
+    pub spec: ExperimentSpec,
+    /// Words of records: task and adapter names.
+    pub names: RecordNames,
+    /// The servers.
+    pub cluster: Cluster,
+    truth: QualityTable,
+}
+
+/// An experiment that can be planned and run.
+pub struct Experiment {
+    /// As the file says, defaults written out.
+    pub spec: ExperimentSpec,
+    /// Hash of the resolved file and of the data that it names.
+    pub digest: Digest,
+    /// Hashes of the data files, by path.
+    pub data: Vec<(PathBuf, Digest)>,
+    /// The arms in the file's order, then the A/A replicate.
+    pub arms: Vec<Arm>,
+    /// All combinations of factor values, the first path outermost.
+    pub levels: Vec<Level>,
+    /// One seed per block.
+    pub blocks: Vec<u64>,
+}
+
+impl Experiment {
+    /// Sets an experiment up; the specification has passed its checks.
+    ///
+    /// # Errors
+    /// When a part refuses.
+    pub fn new(spec: ExperimentSpec) -> Result<Self, SetUpError> {
+        let data = data_files(&spec)?;
+        let mut content = spec.resolved_yaml().into_bytes();
+        data.iter().for_each(|(_, digest)| content.extend_from_slice(digest.as_str().as_bytes()));
+        let levels = combinations(&spec)
+            .into_iter()
+            .map(|(values, spec)| Level::new(values, spec))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            digest: Digest::of(&content),
+            data,
+            arms: arms(&spec),
+            levels,
+            blocks: spec.seeds.list(),
+            spec,
+        })
+    }
+
+    /// Position of the arm with this name.
+    #[must_use]
+    pub fn arm_index(&self, name: &str) -> Option<usize> {
+        self.arms.iter().position(|arm| arm.name == name)
+    }
+}
+
+impl Level {
+    fn new(values: Levels, spec: ExperimentSpec) -> Result<Self, SetUpError> {
+        let adapters = spec.adapters.list(&spec.model.shape());
+        let own: Vec<String> = adapters.iter().filter_map(|adapter| adapter.task.clone()).collect();
+        let mut tasks = spec.workload.task_names(&own);
+        for task in own {
+            if !tasks.contains(&task) {
+                tasks.push(task);
+            }
+        }
+        let role = |adapter: &crate::spec::catalogue::NamedAdapter| match adapter.role {
+            AdapterRoleSpec::Multitask => AdapterRole::Multitask,
+            AdapterRoleSpec::Placebo => AdapterRole::Placebo,
+            AdapterRoleSpec::Specialist => {
+                let task = tasks.iter().position(|task| Some(task) == adapter.task.as_ref());
+                AdapterRole::Specialist(TaskId(task.expect("a specialist's task is among the tasks") as u32))
+            }
+        };
+        let entries = adapters.iter().map(|a| (a.name.clone(), a.rank, a.bytes, role(a)));
+        let adapters = Arc::new(Adapters::new(entries)?);
+        let truth = truth(&spec, &tasks, &adapters)?;
+        let cluster = Cluster::new(&spec.cluster, Arc::clone(&adapters))?;
+        let names = RecordNames {
+            tasks: tasks.into(),
+            adapters,
+            engine: format!("{} (simulated)", spec.cluster.engine_label()),
+            quality_source: match &spec.quality.source {
+                QualitySource::Synthetic(_) => "synthetic_table",
+                QualitySource::Table(_) => "outcome_table",
+            },
+        };
+        Ok(Self { values, spec, names, cluster, truth })
+    }
+
+    /// What answers are worth in a block.
+    #[must_use]
+    pub fn outcomes(&self, block: u64) -> Outcomes {
+        Outcomes::new(self.truth.clone(), Seed(block))
+    }
+
+    /// The requests of a block: the same for every arm.
+    ///
+    /// # Errors
+    /// When a data file can't be read.
+    pub fn workload(&self, block: u64) -> Result<Workload, SetUpError> {
+        self.workload_of(block, u64::MAX)
+    }
+
+    /// The first requests of a block, at most this many.
+    ///
+    /// # Errors
+    /// When a data file can't be read.
+    pub fn workload_of(&self, block: u64, most: u64) -> Result<Workload, SetUpError> {
+        let mut spec = self.spec.workload.clone();
+        spec.requests = spec.requests.min(most);
+        let context = WorkloadContext {
+            tasks: &self.names.tasks,
+            adapters: &self.names.adapters,
+            context_tokens: self.spec.cluster.context_tokens(),
+        };
+        Ok(Workload::new(&spec, &context, Seed(block))?)
+    }
+
+    /// The router of an arm in a block.
+    ///
+    /// # Errors
+    /// When a parameter of the policy is impossible.
+    pub fn router(&self, arm: &Arm, block: u64) -> Result<Router, SetUpError> {
+        let adapters = match &arm.offered {
+            Some(names) => Arc::new(self.names.adapters.offering(names)),
+            None => Arc::clone(&self.names.adapters),
+        };
+        let seed = match arm.role {
+            ArmRole::AaReplicate { .. } => Seed(block).child("aa"),
+            _ => Seed(block),
+        };
+        let context = RouterContext {
+            replicas: self.spec.cluster.replicas,
+            costs: self.spec.cluster.costs(&adapters),
+            adapters,
+            prior: Arc::new(self.prior(arm.prior)),
+            slo: self.spec.slo.slo(),
+            prefix: self.spec.cluster.prefix_index(),
+            seed,
+            truth: matches!(arm.policy, PolicySpec::Oracle(_)).then(|| self.outcomes(block)),
+        };
+        Router::new(&arm.policy, context)
+            .map_err(|source| SetUpError::Policy { arm: arm.name.clone(), source })
+    }
+
+    fn prior(&self, kind: PriorKind) -> QualityTable {
+        let shape = match kind {
+            PriorKind::SeedFixed => return seed_fixed_prior(&self.names.tasks, &self.names.adapters),
+            PriorKind::Calibrated => PriorShape::Calibrated,
+            PriorKind::Shuffled => PriorShape::Shuffled,
+            PriorKind::Flat => PriorShape::Flat,
+            PriorKind::Adversarial => PriorShape::Adversarial,
+        };
+        let samples = self.spec.quality.prior.calibration_samples;
+        prior(&self.truth, samples, shape, Seed(self.spec.experiment_seed))
+    }
+}
+
+/// The hidden table of a level.
+fn truth(spec: &ExperimentSpec, tasks: &[String], adapters: &Adapters) -> Result<QualityTable, SetUpError> {
+    match &spec.quality.source {
+        QualitySource::Table(table) => Ok(read_table(Path::new(&table.file), tasks, adapters)?),
+        QualitySource::Synthetic(means) => {
+            let means = SyntheticMeans {
+                base: means.base,
+                specialist: means.specialist,
+                multitask: means.multitask,
+                off_task: means.off_task.unwrap_or(means.base),
+                spread: means.spread,
+            };
+            Ok(synthetic_table(means, tasks.len(), adapters, Seed(spec.experiment_seed)))
+        }
+    }
+}
+
+/// The arms of the file and the A/A replicate.
+fn arms(spec: &ExperimentSpec) -> Vec<Arm> {
+    let arm = |arm: &ArmSpec, name: String, role: ArmRole| Arm {
+        name,
+        role,
+        policy: arm.policy.clone(),
+        prior: arm.prior,
+        offered: arm.adapters.clone(),
+    };
+    let role = |role: RoleSpec| match role {
+        RoleSpec::Baseline => ArmRole::Baseline,
+        RoleSpec::Treatment => ArmRole::Treatment,
+        RoleSpec::Control => ArmRole::Control,
+        RoleSpec::Bound => ArmRole::Bound,
+    };
+    let own = spec.arms.iter().map(|a| arm(a, a.name.clone(), role(spec.role(a))));
+    let again = spec
+        .aa_arm()
+        .map(|a| arm(a, format!("{}-again", a.name), ArmRole::AaReplicate { of: a.name.clone() }));
+    own.chain(again).collect()
+}
+
+/// All combinations of factor values; one empty combination when nothing is varied.
+fn combinations(spec: &ExperimentSpec) -> Vec<(Levels, ExperimentSpec)> {
+    let mut all = vec![Levels::new()];
+    for (path, values) in &spec.factors {
+        let extend = |levels: Levels| {
+            values.iter().map(move |value| {
+                let mut levels = levels.clone();
+                levels.insert(path.clone(), value.clone());
+                levels
+            })
+        };
+        all = all.into_iter().flat_map(extend).collect();
+    }
+    all.into_iter().map(|levels| (levels.clone(), at_levels(spec, &levels))).collect()
+}
+
+fn at_levels(spec: &ExperimentSpec, levels: &Levels) -> ExperimentSpec {
+    let values: Vec<(&str, &Json)> = levels.iter().map(|(path, value)| (path.as_str(), value)).collect();
+    let mut at = spec.with_levels(values).expect("the check tried every combination of levels");
+    at.factors.clear();
+    at
+}
+
+/// Hashes of the files that the experiment names, so that changed data is a changed experiment.
+fn data_files(spec: &ExperimentSpec) -> Result<Vec<(PathBuf, Digest)>, SetUpError> {
+    let mut paths = spec.workload.files();
+    if let QualitySource::Table(table) = &spec.quality.source {
+        paths.push(PathBuf::from(&table.file));
+    }
+    let hash = |path: PathBuf| match std::fs::read(&path) {
+        Ok(bytes) => Ok((path, Digest::of(&bytes))),
+        Err(source) => Err(SetUpError::Data { path, source }),
+    };
+    paths.into_iter().map(hash).collect()
+}

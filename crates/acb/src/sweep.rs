@@ -1,0 +1,297 @@
+//! A sweep: all cells of a plan over all processors, with a lock, a status, resume and interruption.
+
+use crate::clock::{Stopwatch, unix_ms};
+use crate::execute::{CellEnd, CellError, execute};
+use crate::experiment::Experiment;
+use crate::folder::{FolderError, Found, inspect};
+use crate::interrupt::Interrupt;
+use crate::plan::{Cell, sweep_plan};
+use acb_evidence::{Divergence, EvidenceError, write_atomically, write_json};
+use acb_types::Digest;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Why a sweep can't start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// Another process holds the sweep.
+    #[error("{}: another process is running this sweep; wait for it, or choose another --sweep-name", path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The sweep was started before.
+    #[error("{}: this sweep has been started before; --resume goes on with it, another --sweep-name starts a new one", path.display())]
+    Exists {
+        /// The sweep's folder.
+        path: PathBuf,
+    },
+    /// A file of the sweep can't be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A planned run folder holds something else.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// A document of the sweep.
+    #[error(transparent)]
+    Evidence(#[from] EvidenceError),
+}
+
+/// How to run a sweep.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Folder of the run folders.
+    pub output_dir: PathBuf,
+    /// Name of the sweep.
+    pub name: String,
+    /// What to do with cells that were started before.
+    pub started: StartedCells,
+    /// What a failed cell does to the others.
+    pub on_error: OnError,
+    /// Cells run side by side.
+    pub jobs: usize,
+    /// Printed above every table of the runs.
+    pub labels: Vec<String>,
+}
+
+/// What to do with cells that were started before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartedCells {
+    /// Refuse the sweep.
+    Refuse,
+    /// Skip the complete ones, run the others again.
+    Resume,
+}
+
+/// What a failed cell does to the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnError {
+    /// No further cell is started.
+    Stop,
+    /// They run all the same.
+    Continue,
+}
+
+/// Where a sweep stands: `_sweeps/NAME/sweep_status.json`, replaced atomically.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SweepStatus {
+    /// Version of this document.
+    pub v: u32,
+    /// Name of the sweep.
+    pub sweep: String,
+    /// `running`, `complete`, `failed` or `interrupted`.
+    pub state: SweepState,
+    /// When the writer was last alive, ms since 1970.
+    pub heartbeat_unix_ms: u64,
+    /// Runs planned.
+    pub planned: usize,
+    /// Runs completed now.
+    pub completed: usize,
+    /// Runs skipped because they were complete under the same configuration, data and program version.
+    pub skipped: usize,
+    /// Runs that failed, with the reason.
+    pub failed: Vec<FailedRun>,
+}
+
+/// A run that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailedRun {
+    /// The run.
+    pub run_id: String,
+    /// Why.
+    pub message: String,
+}
+
+/// State of a sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SweepState {
+    /// Going on, or killed since the last heartbeat.
+    Running,
+    /// Every run is complete.
+    Complete,
+    /// A run failed.
+    Failed,
+    /// The user asked to stop.
+    Interrupted,
+}
+
+/// Folder of a sweep's own documents.
+#[must_use]
+pub fn sweep_folder(output_dir: &Path, name: &str) -> PathBuf {
+    output_dir.join("_sweeps").join(name)
+}
+
+/// Runs all cells that are not complete.
+///
+/// # Errors
+/// When the sweep can't start. A cell that fails is in the status, not an error.
+pub fn run(
+    experiment: &Experiment,
+    cells: &[Cell],
+    divergence: &Divergence,
+    options: &Options,
+    interrupt: &Interrupt,
+) -> Result<SweepStatus, SweepError> {
+    let folder = sweep_folder(&options.output_dir, &options.name);
+    let io = |path: &Path| {
+        let path = path.to_path_buf();
+        move |source| SweepError::Io { path, source }
+    };
+    fs::create_dir_all(&folder).map_err(io(&folder))?;
+    let _lock = lock(&folder)?;
+    let todo = todo(cells, options)?;
+    write_json(&folder, &sweep_plan(experiment, &options.name, cells))?;
+    write_json(&folder, divergence)?;
+    write_atomically(&folder.join("config_resolved.yaml"), experiment.spec.resolved_yaml().as_bytes())?;
+    let work = Work { experiment, cells, todo: &todo, options, interrupt, folder: &folder };
+    work.run()
+}
+
+/// The sweep's lock: held by the process, released by the system however the process ends.
+fn lock(folder: &Path) -> Result<File, SweepError> {
+    let path = folder.join("lock");
+    let file = File::create(&path).map_err(|source| SweepError::Io { path: path.clone(), source })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(SweepError::Locked { path }),
+        Err(TryLockError::Error(source)) => Err(SweepError::Io { path, source }),
+    }
+}
+
+/// Positions of the cells that have to run. Looks at every folder before the first is written.
+fn todo(cells: &[Cell], options: &Options) -> Result<Vec<usize>, SweepError> {
+    let mut todo = Vec::new();
+    for (at, cell) in cells.iter().enumerate() {
+        let path = options.output_dir.join(&cell.run_id);
+        match (inspect(&path, &cell.digest)?, options.started) {
+            (Found::ToDo { started: false }, _) | (Found::ToDo { .. }, StartedCells::Resume) => todo.push(at),
+            (Found::Complete, StartedCells::Resume) => {}
+            (Found::ToDo { started: true } | Found::Complete, StartedCells::Refuse) => {
+                return Err(FolderError::Exists { path }.into());
+            }
+        }
+    }
+    Ok(todo)
+}
+
+struct Work<'a> {
+    experiment: &'a Experiment,
+    cells: &'a [Cell],
+    todo: &'a [usize],
+    options: &'a Options,
+    interrupt: &'a Interrupt,
+    folder: &'a Path,
+}
+
+impl Work<'_> {
+    fn run(&self) -> Result<SweepStatus, SweepError> {
+        let status = Mutex::new(SweepStatus {
+            v: 1,
+            sweep: self.options.name.clone(),
+            state: SweepState::Running,
+            heartbeat_unix_ms: unix_ms(),
+            planned: self.cells.len(),
+            completed: 0,
+            skipped: self.cells.len() - self.todo.len(),
+            failed: Vec::new(),
+        });
+        self.write(&status.lock().expect("nothing has run yet"))?;
+        let progress = crate::progress::cells(self.todo.len() as u64);
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let written = Mutex::new((Stopwatch::start(), Ok(())));
+        std::thread::scope(|scope| {
+            for _ in 0..self.options.jobs.clamp(1, self.todo.len().max(1)) {
+                scope.spawn(|| {
+                    while let Some(cell) = self.next(&next, &stop) {
+                        let end = self.cell(cell);
+                        self.note(cell, end, &status, &stop);
+                        progress.inc(1);
+                        self.beat(&status, &written);
+                    }
+                });
+            }
+        });
+        progress.finish_and_clear();
+        written.into_inner().expect("a worker panicked").1?;
+        let mut status = status.into_inner().expect("a worker panicked");
+        status.state = match (status.failed.is_empty(), status.completed + status.skipped == status.planned) {
+            (false, _) => SweepState::Failed,
+            (true, true) => SweepState::Complete,
+            (true, false) => SweepState::Interrupted,
+        };
+        status.failed.sort_by(|a, b| a.run_id.cmp(&b.run_id));
+        status.heartbeat_unix_ms = unix_ms();
+        self.write(&status)?;
+        Ok(status)
+    }
+
+    fn next(&self, next: &AtomicUsize, stop: &AtomicBool) -> Option<&Cell> {
+        if stop.load(Ordering::SeqCst) || self.interrupt.requested() {
+            return None;
+        }
+        let at = next.fetch_add(1, Ordering::SeqCst);
+        self.todo.get(at).map(|&cell| &self.cells[cell])
+    }
+
+    fn cell(&self, cell: &Cell) -> Result<CellEnd, CellError> {
+        let folder = self.options.output_dir.join(&cell.run_id);
+        execute(self.experiment, cell, &folder, &self.options.labels, self.interrupt)
+    }
+
+    fn note(
+        &self,
+        cell: &Cell,
+        end: Result<CellEnd, CellError>,
+        status: &Mutex<SweepStatus>,
+        stop: &AtomicBool,
+    ) {
+        let mut status = status.lock().expect("a worker panicked");
+        match end {
+            Ok(CellEnd::Complete(_)) => status.completed += 1,
+            Ok(CellEnd::Interrupted) => {}
+            Err(error) => {
+                let failed = FailedRun { run_id: cell.run_id.clone(), message: error.to_string() };
+                status.failed.push(failed);
+                stop.fetch_or(self.options.on_error == OnError::Stop, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Writes the status at most once a second.
+    fn beat(
+        &self,
+        status: &Mutex<SweepStatus>,
+        written: &Mutex<(Stopwatch, Result<(), SweepError>)>,
+    ) {
+        let mut written = written.lock().expect("a worker panicked");
+        if written.0.elapsed().as_secs() < 1 || written.1.is_err() {
+            return;
+        }
+        let mut now = status.lock().expect("a worker panicked").clone();
+        now.heartbeat_unix_ms = unix_ms();
+        *written = (Stopwatch::start(), self.write(&now));
+    }
+
+    fn write(&self, status: &SweepStatus) -> Result<(), SweepError> {
+        let mut bytes = serde_json::to_vec_pretty(status).expect("a status has a form in JSON");
+        bytes.push(b'\n');
+        Ok(write_atomically(&self.folder.join("sweep_status.json"), &bytes)?)
+    }
+}
+
+/// Hashes of the records of all complete cells, in plan order: equal for equal results, however they came about.
+#[must_use]
+pub fn record_digest(ends: &[Digest]) -> Digest {
+    let joined: Vec<&str> = ends.iter().map(Digest::as_str).collect();
+    Digest::of(joined.join("\n").as_bytes())
+}
