@@ -121,17 +121,18 @@ impl AdapterPool {
 
     /// Adapters in GPU slots, ascending.
     pub(crate) fn gpu_adapters(&self) -> Vec<AdapterId> {
-        self.resident(self.on_gpu, |place| place.on_gpu)
+        self.resident(&self.idle_gpu, |place| place.on_gpu)
     }
 
     /// Adapters in host memory, ascending.
     pub(crate) fn cpu_adapters(&self) -> Vec<AdapterId> {
-        self.resident(self.on_cpu, |place| place.on_cpu)
+        self.resident(&self.idle_cpu, |place| place.on_cpu)
     }
 
-    fn resident(&self, count: u32, here: impl Fn(&Place) -> bool) -> Vec<AdapterId> {
-        let mut found = Vec::with_capacity(count as usize);
-        found.extend((0u32..).zip(&self.places).filter(|(_, p)| here(p)).map(|(i, _)| AdapterId(i)));
+    fn resident(&self, idle: &BTreeSet<(u64, AdapterId)>, here: impl Fn(&Place) -> bool) -> Vec<AdapterId> {
+        let used = self.used.iter().copied().filter(|a| here(&self.places[a.index()]));
+        let mut found: Vec<AdapterId> = used.chain(idle.iter().map(|&(_, a)| a)).collect();
+        found.sort_unstable();
         found
     }
 

@@ -109,9 +109,8 @@ impl Decoding {
 
     /// Takes the blocks of all steps before `step`.
     pub(crate) fn settle(&mut self, step: u64, pool: &mut BlockPool) {
-        for _ in 0..self.unsettled(step) {
-            self.owed.push(pool.take());
-        }
+        let blocks = u32::try_from(self.unsettled(step)).expect("a pool has fewer blocks");
+        pool.take(blocks, &mut self.owed);
         self.settled = self.settled.max(step);
     }
 

@@ -24,6 +24,9 @@ struct Block {
 
 const REGISTERED: u32 = 1 << 31;
 
+/// Blocks whose buckets are read together.
+const GROUP: u32 = 16;
+
 /// All blocks of one replica.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockPool {
@@ -108,25 +111,56 @@ impl BlockPool {
         self.blocks[id as usize].holders += 1;
     }
 
-    /// Takes the block at the front of the free list, giving up its content.
+    /// Takes blocks from the front of the free list, giving up their contents, and appends them to `taken`.
     ///
     /// # Panics
-    /// When no block is free: the caller checks first.
-    pub(crate) fn take(&mut self) -> BlockId {
-        assert!(self.free > 0, "a block is taken only when one is free");
-        let id = self.first_free;
-        self.unlink(id);
+    /// When fewer are free: the caller checks first.
+    pub(crate) fn take(&mut self, count: u32, taken: &mut Vec<BlockId>) {
+        assert!(count <= self.free, "blocks are taken only when they are free");
+        let mut left = count;
+        while left > 0 {
+            let group = left.min(GROUP);
+            let start = taken.len();
+            for _ in 0..group {
+                taken.push(self.first_free);
+                self.unlink(self.first_free);
+            }
+            self.visit_buckets(taken[start..].iter().map(|&id| self.blocks[id as usize].hash));
+            for &id in &taken[start..] {
+                self.give_up_content(id);
+                self.blocks[id as usize].holders = 1;
+            }
+            left -= group;
+        }
+    }
+
+    /// Reads the buckets of a group of blocks before they are changed one after the other: independent reads wait for
+    /// memory together. Makes no other difference.
+    fn visit_buckets(&self, hashes: impl Iterator<Item = u64>) {
+        let seen = hashes.fold(0, |seen, hash| seen ^ self.buckets[self.bucket(hash)]);
+        std::hint::black_box(seen);
+    }
+
+    fn give_up_content(&mut self, id: BlockId) {
         if self.is_registered(id) {
             self.cached_free -= 1;
             self.evictions += 1;
             self.unregister(id);
         }
-        self.blocks[id as usize].holders = 1;
-        id
     }
 
-    /// Registers the content of a held block.
-    pub(crate) fn register(&mut self, id: BlockId, hash: u64) {
+    /// Registers the contents of held blocks.
+    pub(crate) fn register(&mut self, ids: &[BlockId], hashes: &[u64]) {
+        let groups = ids.chunks(GROUP as usize).zip(hashes.chunks(GROUP as usize));
+        for (ids, hashes) in groups {
+            self.visit_buckets(hashes.iter().copied());
+            for (&id, &hash) in ids.iter().zip(hashes) {
+                self.register_one(id, hash);
+            }
+        }
+    }
+
+    fn register_one(&mut self, id: BlockId, hash: u64) {
         let block = &mut self.blocks[id as usize];
         assert!(block.holders & REGISTERED == 0, "a block is registered once");
         assert!(block.holders > 0, "only a held block is registered");

@@ -148,9 +148,8 @@ impl Replica {
         let rules = engine.rules;
         let job = &mut engine.jobs[key];
         let end = job.computed + tokens;
-        while (job.blocks.len() as u32) < rules.blocks_for(end) {
-            job.blocks.push(self.pool.take());
-        }
+        let missing = rules.blocks_for(end) - job.blocks.len() as u32;
+        self.pool.take(missing, &mut job.blocks);
         self.register(rules, job, (job.computed, end));
     }
 
@@ -161,9 +160,8 @@ impl Replica {
             return;
         }
         rules.hash(job);
-        for index in full {
-            self.pool.register(job.blocks[index as usize], job.hashes[index as usize]);
-        }
+        let full = full.start as usize..full.end as usize;
+        self.pool.register(&job.blocks[full.clone()], &job.hashes[full]);
     }
 
     /// Brings the adapters of newly admitted requests into slots; the whole step waits.
