@@ -114,6 +114,12 @@ impl Decoding {
         self.settled = self.settled.max(step);
     }
 
+    /// Blocks taken and not yet claimed.
+    #[cfg(test)]
+    pub(crate) fn owed(&self) -> &[BlockId] {
+        &self.owed
+    }
+
     /// The step count up to which `free` blocks suffice; `None`: nobody is here to need any.
     pub(crate) fn affordable(&self, free: u32) -> Option<u64> {
         if self.rows == 0 {

@@ -339,6 +339,10 @@ impl<'a> Contended<'a> {
 
     /// What is in flight is unfinished; last rows and totals.
     fn finish(mut self) -> RunTotals {
+        if self.in_flight == 0 {
+            let idle = self.replicas.iter().filter(|replica| !replica.is_busy());
+            idle.for_each(Replica::assert_at_rest);
+        }
         let mut left: Vec<(RequestId, JobKey)> =
             self.jobs.in_flight().map(|key| (self.jobs[key].request.id, key)).collect();
         left.sort_unstable();

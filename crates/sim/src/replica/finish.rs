@@ -26,6 +26,8 @@ impl Replica {
         }
         self.finished = finished;
         self.forget_lengths(engine);
+        #[cfg(test)]
+        self.assert_sound(engine.rules, engine.jobs);
     }
 
     /// What the requests that were planned one by one computed.

@@ -123,6 +123,14 @@ impl Replica {
         !self.running.is_empty() || self.queue.len() > 0
     }
 
+    /// # Panics
+    /// When an idle replica still holds memory or an adapter: our bug.
+    pub(crate) fn assert_at_rest(&self) {
+        assert!(!self.has_work(), "a replica at rest has no work");
+        assert_eq!(self.pool.free(), self.pool.len(), "at rest every block is free");
+        assert!(self.adapters.used().is_empty(), "at rest no adapter is used");
+    }
+
     /// Whether one more waiting request exceeds the limit.
     pub(crate) fn is_full(&self, rules: &Rules) -> bool {
         rules.max_queue.is_some_and(|most| self.queue.len() >= most)
@@ -200,4 +208,29 @@ pub(crate) struct GivenUp {
     pub(crate) freed: bool,
     /// New end of the steps in progress, if that changed.
     pub(crate) ends: Option<Nanos>,
+}
+
+#[cfg(test)]
+impl Replica {
+    /// Running requests in order of admission.
+    pub(crate) fn running_keys(&self) -> &[JobKey] {
+        &self.running
+    }
+
+    /// Waiting requests in order.
+    pub(crate) fn waiting_keys(&self, jobs: &Jobs) -> Vec<JobKey> {
+        self.queue.iter(jobs).collect()
+    }
+
+    /// Panics unless the memory adds up: blocks of running requests, blocks owed to them, free blocks.
+    pub(crate) fn assert_sound(&self, rules: &Rules, jobs: &Jobs) {
+        self.pool.assert_sound();
+        let mut held: Vec<BlockId> =
+            self.running.iter().flat_map(|&key| jobs[key].blocks.iter().copied()).collect();
+        held.extend(self.decoding.owed());
+        held.sort_unstable();
+        held.dedup();
+        assert_eq!(held.len() as u32 + self.pool.free(), self.pool.len(), "no block is lost");
+        assert!(self.adapters.used().len() <= rules.adapters.gpu_slots as usize, "used adapters have slots");
+    }
 }

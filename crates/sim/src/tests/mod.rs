@@ -4,3 +4,4 @@ mod bed;
 mod fast;
 mod laws;
 mod reference;
+mod worked_examples;
