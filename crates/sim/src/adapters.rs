@@ -6,7 +6,7 @@
 
 use crate::Profile;
 use crate::exact::Exact;
-use acb_types::{AdapterId, AdapterLoad, Adapters, Nanos, Tier};
+use acb_types::{AdapterId, AdapterLoad, Adapters, Tier};
 use std::collections::BTreeSet;
 
 /// What an adapter costs to move and to keep.
@@ -194,7 +194,7 @@ impl AdapterPool {
         }
         self.counters.stall += stall;
         assert!(self.on_gpu <= costs.gpu_slots, "adapters fit their slots");
-        Some((AdapterLoad { from, stall_ns: stall.floor().max(Nanos::ZERO) }, stall))
+        Some((AdapterLoad { from, stall_ns: stall.floor() }, stall))
     }
 
     /// Reads into host memory first and evicts after, as the engine does: one more for a moment.

@@ -78,7 +78,6 @@ impl Replica {
             self.decoding.settle(self.step, &mut self.pool);
             self.finished.push((engine.jobs[key].admission, key));
             self.leave_company(engine, key);
-            engine.jobs[key].stage = Stage::Stepwise;
         }
     }
 
@@ -87,7 +86,7 @@ impl Replica {
         let job = &mut engine.jobs[key];
         let from = job.computed;
         self.decoding.leave(job, self.step, engine.rules.block);
-        job.last_token = self.now;
+        (job.stage, job.last_token) = (Stage::Stepwise, self.now);
         let to = job.computed;
         self.register(engine.rules, job, (from, to));
     }

@@ -165,7 +165,7 @@ impl Replica {
     }
 
     /// Ends the stretch in progress at the first step boundary at or after `at`.
-    fn cut(&mut self, at: Nanos) -> Option<Nanos> {
+    pub(crate) fn cut(&mut self, at: Nanos) -> Option<Nanos> {
         let stretch = self.stretch.as_mut()?;
         let steps = stretch.boundary_at_or_after(at);
         if steps == stretch.steps {

@@ -115,7 +115,6 @@ impl Replica {
             let key = self.running[at];
             if engine.jobs[key].stage == Stage::Decoding {
                 self.leave_company(engine, key);
-                engine.jobs[key].stage = Stage::Stepwise;
             }
         }
         self.stepwise.clone_from(&self.running);

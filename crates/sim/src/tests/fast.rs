@@ -6,7 +6,7 @@ use crate::{CacheCondition, ClusterSpec};
 use acb_types::{ContentId, RequestId};
 use proptest::prelude::*;
 
-fn asks() -> impl Strategy<Value = Vec<Ask>> {
+pub fn asks() -> impl Strategy<Value = Vec<Ask>> {
     let runs = prop::collection::vec((0u64..4, 1u32..40), 1..4);
     let one = (0u64..80_000_000, runs, 1u32..60, prop::option::of(0u32..5), prop::option::of(0u64..2));
     let one = one.prop_map(|(due, runs, answer, adapter, salt)| Ask { due, runs, answer, adapter, salt });
@@ -15,7 +15,7 @@ fn asks() -> impl Strategy<Value = Vec<Ask>> {
 
 /// The same requests, then a second turn of each after all have ended: prompt, answer, and something new. (No client can
 /// send an answer back before it has it.)
-fn with_turns(asks: &[Ask], end: u64) -> Vec<Ask> {
+pub fn with_turns(asks: &[Ask], end: u64) -> Vec<Ask> {
     let mut all: Vec<Ask> = asks.to_vec();
     all.sort_by_key(|ask| ask.due);
     for at in 0..all.len() {
@@ -28,7 +28,7 @@ fn with_turns(asks: &[Ask], end: u64) -> Vec<Ask> {
     all
 }
 
-fn specs() -> impl Strategy<Value = ClusterSpec> {
+pub fn specs() -> impl Strategy<Value = ClusterSpec> {
     let numbers = (12u64..90, 1u32..8, 1u32..4, 0u32..3, 1u32..20);
     let condition = prop_oneof![4 => Just(CacheCondition::Warm), 1 => Just(CacheCondition::Cold), 1 => Just(CacheCondition::PrefixDisabled)];
     let switches = (any::<bool>(), any::<bool>(), any::<bool>(), prop_oneof![Just(0.0), Just(0.1)]);
