@@ -66,6 +66,7 @@ pub struct ExperimentArgs {
     /// Go on although a gate refuses. The finding is then printed above every table of the runs. May be repeated.
     #[arg(long, value_name = "GATE")]
     pub allow: Vec<GateName>,
+    /// Limits.
     #[command(flatten)]
     pub budget: BudgetArgs,
 }
@@ -101,6 +102,7 @@ pub enum GateName {
 /// Arguments of `acb plan`.
 #[derive(Clone, Debug, Args)]
 pub struct PlanArgs {
+    /// Which experiment.
     #[command(flatten)]
     pub experiment: ExperimentArgs,
     /// Print the plan as JSON (`acb schema plan`).
@@ -111,6 +113,7 @@ pub struct PlanArgs {
 /// Arguments of `acb run`.
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
+    /// Which experiment.
     #[command(flatten)]
     pub experiment: ExperimentArgs,
     /// Show the plan and stop, as `acb plan` does.
@@ -161,6 +164,7 @@ pub enum ReportFormat {
 /// Arguments of `acb doctor`.
 #[derive(Clone, Debug, Args)]
 pub struct DoctorArgs {
+    /// Which experiment.
     #[command(flatten)]
     pub experiment: ExperimentArgs,
     /// Print the findings as JSON (`acb schema doctor`).
@@ -237,7 +241,7 @@ pub struct TraceInfoArgs {
     /// The trace file.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Its format; guessed from the file's first line when absent.
+    /// Its format; told from the file's name (.csv, .jsonl) when absent.
     #[arg(long, value_enum)]
     pub format: Option<TraceFormatArg>,
     /// Print JSON (`acb schema trace`).

@@ -6,10 +6,11 @@ use crate::experiment::Experiment;
 use crate::folder::{FolderError, Found, inspect};
 use crate::interrupt::Interrupt;
 use crate::plan::{Cell, sweep_plan};
-use acb_evidence::{Divergence, EvidenceError, write_atomically, write_json};
+use acb_evidence::{Divergence, EvidenceError, Status, read_json, write_atomically, write_json};
 use acb_types::Digest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fmt::Write;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -289,9 +290,16 @@ impl Work<'_> {
     }
 }
 
-/// Hashes of the records of all complete cells, in plan order: equal for equal results, however they came about.
-#[must_use]
-pub fn record_digest(ends: &[Digest]) -> Digest {
-    let joined: Vec<&str> = ends.iter().map(Digest::as_str).collect();
-    Digest::of(joined.join("\n").as_bytes())
+/// Hash over the record hashes of all cells in plan order: equal for equal results, however they came about.
+///
+/// # Errors
+/// When a cell's status can't be read.
+pub fn record_digest(output_dir: &Path, cells: &[Cell]) -> Result<Digest, EvidenceError> {
+    let mut all = String::new();
+    for cell in cells {
+        let status: Status = read_json(&output_dir.join(&cell.run_id))?;
+        // Writing to a String can't fail.
+        let _ = writeln!(all, "{} {}", cell.run_id, status.record_digest.as_ref().map_or("none", Digest::as_str));
+    }
+    Ok(Digest::of(all.as_bytes()))
 }

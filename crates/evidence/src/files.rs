@@ -5,6 +5,7 @@
 
 use crate::{EvidenceError, write_atomically};
 use acb_types::{Digest, Nanos, Outcome, Slo, Source};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ pub const FILE_VERSION: u32 = 1;
 pub type Levels = BTreeMap<String, serde_json::Value>;
 
 /// What a run is: written once, before its first request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Manifest {
     /// [`FILE_VERSION`].
     pub v: u32,
@@ -71,7 +72,7 @@ pub struct Manifest {
 }
 
 /// What an arm is in a comparison.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ArmRole {
     /// Something that the treatment must beat.
@@ -90,7 +91,7 @@ pub enum ArmRole {
 }
 
 /// A latency profile of the simulator.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileRef {
     /// Its name.
     pub name: String,
@@ -99,7 +100,7 @@ pub struct ProfileRef {
 }
 
 /// One adapter of the catalogue, as far as evidence needs it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AdapterRef {
     /// Its name.
     pub name: String,
@@ -110,7 +111,7 @@ pub struct AdapterRef {
 }
 
 /// Where a run stands: replaced atomically while the run goes on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// [`FILE_VERSION`].
     pub v: u32,
@@ -133,7 +134,7 @@ pub struct Status {
 }
 
 /// State of a run. Only `complete` is evidence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
     /// Not started.
@@ -173,7 +174,7 @@ impl Status {
 }
 
 /// All metrics of one run: `summary.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// [`FILE_VERSION`].
     pub v: u32,
@@ -194,7 +195,7 @@ pub struct Summary {
 }
 
 /// The time that rates are over: from the first due time to the last end, for open and closed loops alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Wall {
     /// The earliest due time.
     pub first_due_ns: Nanos,
@@ -203,7 +204,7 @@ pub struct Wall {
 }
 
 /// A number with its unit, its source and its sample, or the reason why there is none.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Metric {
     /// The number; `null` is not zero.
     pub value: Option<f64>,
@@ -226,7 +227,7 @@ pub struct Metric {
 }
 
 /// Latency and attainment of one adapter or tenant.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupRow {
     /// Adapter name, or tenant number.
     pub name: String,
@@ -247,7 +248,7 @@ pub struct GroupRow {
 }
 
 /// What a sweep set out to do: `_sweeps/NAME/sweep_plan.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepPlan {
     /// [`FILE_VERSION`].
     pub v: u32,
@@ -274,7 +275,7 @@ pub struct SweepPlan {
 }
 
 /// One arm of a sweep.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepArm {
     /// Its name.
     pub name: String,
@@ -287,7 +288,7 @@ pub struct SweepArm {
 }
 
 /// One run of a sweep.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlannedRun {
     /// Name of the run; its folder is beside `_sweeps`.
     pub run_id: String,
@@ -304,7 +305,7 @@ pub struct PlannedRun {
 }
 
 /// How often arms decide differently over the planned workload: `_sweeps/NAME/divergence.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Divergence {
     /// [`FILE_VERSION`].
     pub v: u32,
@@ -315,7 +316,7 @@ pub struct Divergence {
 }
 
 /// The divergence matrices of one level. Both are symmetric with a zero diagonal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DivergenceLevel {
     /// Factor levels.
     pub levels: Levels,

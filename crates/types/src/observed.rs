@@ -1,9 +1,10 @@
 //! Numbers that say where they come from, and absences that say why.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Who saw a number. Numbers of different sources are never averaged and never share a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// A simulator made it.

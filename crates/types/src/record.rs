@@ -1,6 +1,7 @@
 //! The record of one request: one line of `requests.jsonl`.
 
 use crate::{AbsentReason, Nanos, ReplicaId, RequestId, SessionId, Source, TenantId, Tier, TrustGroupId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 pub const RECORD_VERSION: u32 = 1;
 
 /// How a request ended. Only `ok` enters latency figures; all are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Answered in full.

@@ -62,7 +62,12 @@ pub fn print(text: &str) -> miette::Result<()> {
 /// # Panics
 /// When the document has no form in JSON, which only our own bug can cause.
 pub fn print_json(document: &impl Serialize) -> miette::Result<()> {
+    print(&json_text(document))
+}
+
+/// A document as indented JSON with a final line end.
+fn json_text(document: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(document).expect("the document has a form in JSON");
     text.push('\n');
-    print(&text)
+    text
 }

@@ -1,13 +1,16 @@
 //! `acb report`: arms compared from finished run folders alone.
 
-use super::{Exit, print, print_json};
+use super::{Exit, json_text, print};
 use crate::cli::{ReportArgs, ReportFormat};
-use acb_evidence::{ComparisonRule, Comparisons, Loaded, compare, load_runs};
-use acb_types::Digest;
+use acb_evidence::{
+    ComparisonRule, Comparisons, Loaded, compare, load_runs, render_markdown, render_terminal,
+};
 use miette::{IntoDiagnostic, miette};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 /// Experiments with their comparisons.
 pub struct Analysis {
@@ -50,23 +53,31 @@ pub fn analyse(paths: &[PathBuf]) -> miette::Result<Analysis> {
 }
 
 impl Analysis {
-    /// For a terminal.
+    /// For a terminal of this many columns.
     #[must_use]
-    pub fn terminal(&self) -> String {
-        String::new()
+    pub fn terminal(&self, columns: u16) -> String {
+        let part = |(loaded, comparisons): &(Loaded, Comparisons)| render_terminal(loaded, comparisons, columns);
+        self.parts.iter().map(part).collect::<Vec<_>>().join("\n")
     }
 
     /// As Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
-        String::new()
+        let part = |(loaded, comparisons): &(Loaded, Comparisons)| render_markdown(loaded, comparisons);
+        self.parts.iter().map(part).collect::<Vec<_>>().join("\n")
     }
 
-    /// Hash over the record hashes of all runs in order of their names: equal for equal results.
+    /// As a document.
     #[must_use]
-    pub fn record_digest(&self) -> Digest {
-        Digest::of(b"")
+    pub fn document(self) -> ReportDocument {
+        ReportDocument { experiments: self.parts.into_iter().map(|(_, comparisons)| comparisons).collect() }
     }
+}
+
+/// Columns of the terminal that stdout is, within reason.
+#[must_use]
+pub fn columns() -> u16 {
+    comfy_table::Table::new().width().unwrap_or(120).clamp(60, 240)
 }
 
 /// Runs the command.
@@ -76,13 +87,25 @@ impl Analysis {
 pub fn command(args: &ReportArgs) -> miette::Result<Exit> {
     let analysis = analyse(&args.paths)?;
     let format = if args.json { ReportFormat::Json } else { args.format };
-    match format {
-        ReportFormat::Terminal => print(&analysis.terminal())?,
-        ReportFormat::Markdown => print(&analysis.markdown())?,
-        ReportFormat::Json => {
-            let experiments = analysis.parts.into_iter().map(|(_, comparisons)| comparisons).collect();
-            print_json(&ReportDocument { experiments })?;
-        }
+    let text = match format {
+        ReportFormat::Terminal => analysis.terminal(columns()),
+        ReportFormat::Markdown => analysis.markdown(),
+        ReportFormat::Json => json_text(&analysis.document()),
+    };
+    match &args.output {
+        None => print(&text)?,
+        Some(path) => write_new(path, &text)?,
     }
     Ok(Exit::Done)
+}
+
+/// Writes a file that must not exist yet.
+fn write_new(path: &Path, text: &str) -> miette::Result<()> {
+    let written = File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            miette!("{}: exists already and is not overwritten; choose another --output", path.display())
+        }
+        _ => miette!("{}: {error}", path.display()),
+    })
 }

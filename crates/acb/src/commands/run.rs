@@ -4,7 +4,7 @@ use super::plan::{Prepared, document, jobs, load, prepare, render};
 use super::{Exit, print, print_json};
 use crate::cli::RunArgs;
 use crate::interrupt::Interrupt;
-use crate::sweep::{OnError, Options, StartedCells, SweepState, SweepStatus, run, sweep_folder};
+use crate::sweep::{OnError, Options, StartedCells, SweepState, SweepStatus, record_digest, run, sweep_folder};
 use acb_evidence::write_atomically;
 use miette::{IntoDiagnostic, miette};
 use schemars::JsonSchema;
@@ -77,14 +77,14 @@ fn conclude(args: &RunArgs, prepared: &Prepared, status: SweepStatus) -> miette:
     let path = folder.join("report.md");
     write_atomically(&path, analysis.markdown().as_bytes()).into_diagnostic()?;
     let report = path.to_str().ok_or_else(|| miette!("{}: not UTF-8", path.display()))?.to_owned();
+    let digest = record_digest(&prepared.output_dir, &prepared.cells).into_diagnostic()?.to_string();
     match args.json {
         true => {
-            let record_digest = Some(analysis.record_digest().to_string());
-            print_json(&RunDocument { status, record_digest, report: Some(report) })?;
+            print_json(&RunDocument { status, record_digest: Some(digest), report: Some(report) })?;
         }
         false => {
-            print(&analysis.terminal())?;
-            print(&format!("\nrecords: {}\nreport: {report}\n", analysis.record_digest()))?;
+            print(&analysis.terminal(super::report::columns()))?;
+            print(&format!("\nrecord digest: {digest}\nreport: {report}\n"))?;
         }
     }
     Ok(exit)

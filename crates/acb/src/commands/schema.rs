@@ -17,7 +17,7 @@ pub fn command(args: &SchemaArgs) -> miette::Result<Exit> {
         SchemaOf::Report => schema_for!(super::report::ReportDocument).to_value(),
         SchemaOf::Doctor => schema_for!(super::doctor::DoctorDocument).to_value(),
         SchemaOf::List => schema_for!(Vec<super::list::Item>).to_value(),
-        SchemaOf::Trace => schema_for!(super::trace::TraceDocument).to_value(),
+        SchemaOf::Trace => schema_for!(acb_workload::trace::TraceInfo).to_value(),
         SchemaOf::Faults => schema_for!(Vec<FaultRow>).to_value(),
     };
     print_json(&schema)?;

@@ -1,19 +1,29 @@
 //! `acb trace info`: what a trace file holds.
 
-use super::Exit;
-use crate::cli::TraceInfoArgs;
-use schemars::JsonSchema;
-use serde::Serialize;
-
-/// The findings as `--json` prints them.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct TraceDocument {}
+use super::{Exit, print, print_json};
+use crate::cli::{TraceFormatArg, TraceInfoArgs};
+use acb_workload::trace::{TraceFormat, TraceInfo, TraceSpec, info as trace_info};
+use miette::{IntoDiagnostic, miette};
 
 /// Runs the command.
 ///
 /// # Errors
 /// When the file can't be read as a trace.
 pub fn info(args: &TraceInfoArgs) -> miette::Result<Exit> {
-    let _ = args;
+    let format = match args.format {
+        Some(TraceFormatArg::Azure) => TraceFormat::Azure,
+        Some(TraceFormatArg::Mooncake) => TraceFormat::Mooncake,
+        None => TraceFormat::guess(&args.file).ok_or_else(|| {
+            miette!(
+                "{}: the name does not tell the format; say --format azure (CSV) or --format mooncake (JSON lines)",
+                args.file.display()
+            )
+        })?,
+    };
+    let found: TraceInfo = trace_info(&TraceSpec::strict(args.file.clone(), format)).into_diagnostic()?;
+    match args.json {
+        true => print_json(&found)?,
+        false => print(&found.to_string())?,
+    }
     Ok(Exit::Done)
 }

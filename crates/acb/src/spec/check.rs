@@ -79,7 +79,7 @@ fn check_adapters(spec: &AdaptersSpec, adapters: &[NamedAdapter]) -> Vec<Finding
 fn check_model(spec: &ExperimentSpec) -> Vec<Finding> {
     let shape = spec.model.shape();
     let mut found = Vec::new();
-    if shape.q_heads % shape.kv_heads != 0 {
+    if !shape.q_heads.is_multiple_of(shape.kv_heads) {
         let message =
             format!("{} query heads can't share {} key heads evenly", shape.q_heads, shape.kv_heads);
         found.push(fault("/model/kv_heads", message));

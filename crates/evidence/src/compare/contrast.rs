@@ -5,6 +5,7 @@ use super::cells::Arm;
 use crate::{Better, Metric, metric};
 use acb_stats::{Draws, Interval, Sides, StatsError, hodges_lehmann, hodges_lehmann_interval, sign_flip};
 use acb_types::Seed;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 const DRAWS: u64 = 100_000;
 
 /// The comparison of two arms on one metric.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Contrast {
     /// Name of the metric.
     pub metric: String,
@@ -38,7 +39,7 @@ pub struct Contrast {
 }
 
 /// How large a difference is: Hodges-Lehmann over blocks, interval by inverting the exact signed-rank test.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Effect {
     /// Arm over the other, from log ratios.
@@ -59,7 +60,7 @@ pub enum Effect {
 }
 
 /// An estimate with its interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Range {
     /// The estimate.
     pub estimate: f64,
@@ -72,7 +73,7 @@ pub struct Range {
 }
 
 /// What a test of the primary family says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The arm is better at the family's level.

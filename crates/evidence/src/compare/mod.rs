@@ -15,6 +15,7 @@ use crate::{ArmRole, Better, Levels, PlannedRun, ProfileRef, Run, SweepPlan, met
 use acb_stats::{blocks_needed, holm, quantile_linear};
 use acb_types::{Digest, Source};
 use cells::{Arm, Level};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -54,7 +55,7 @@ pub struct ComparisonRule {
 }
 
 /// One arm against another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Pair {
     /// The arm in question: above the fraction bar.
     pub arm: String,
@@ -90,7 +91,7 @@ impl ComparisonRule {
 }
 
 /// Everything that runs say about their arms.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparisons {
     /// Name of the primary metric.
     pub metric: String,
@@ -111,7 +112,7 @@ pub struct Comparisons {
 }
 
 /// The arms at one level.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LevelComparison {
     /// Factor levels.
     pub levels: Levels,
@@ -142,7 +143,7 @@ pub struct LevelComparison {
 }
 
 /// A run that can't be used.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Missing {
     /// Its arm.
     pub arm: String,
@@ -153,7 +154,7 @@ pub struct Missing {
 }
 
 /// An arm and the medians of its metrics over blocks.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ArmRow {
     /// Its name.
     pub arm: String,

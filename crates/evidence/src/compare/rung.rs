@@ -3,13 +3,14 @@
 use super::LevelComparison;
 use crate::Run;
 use acb_types::Source;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Blocks below which a two-sided exact test can't reach 0.05.
 const BLOCK_FLOOR: usize = 6;
 
 /// A rung of the ladder, computed and never declared.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Rung {
     /// 0 to 5.
     pub level: u8,

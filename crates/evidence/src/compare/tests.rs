@@ -173,3 +173,15 @@ fn an_unknown_metric_is_not_estimable() {
     let Effect::NotEstimable { why } = &seen.levels[0].primary[0].effect else { panic!() };
     assert!(why.contains("the summary does not hold it"), "{why}");
 }
+
+#[test]
+fn the_schema_names_every_field_of_the_json() {
+    let schema = serde_json::to_string(&schemars::schema_for!(Comparisons)).unwrap();
+    let json = serde_json::to_value(of(&toy_runs(8))).unwrap();
+    let level = &json["levels"][0];
+    for object in [&json, level, &level["primary"][0], &level["primary"][0]["effect"]] {
+        for field in object.as_object().unwrap().keys() {
+            assert!(schema.contains(&format!("\"{field}\"")), "{field} is not in {schema}");
+        }
+    }
+}

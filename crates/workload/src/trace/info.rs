@@ -5,6 +5,7 @@ use super::{TraceFormat, TraceReader, TraceRow, TraceSpec};
 use crate::WorkloadError;
 use acb_types::Nanos;
 use rustc_hash::FxHashSet;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +16,7 @@ const CAPACITIES: [usize; 8] = [1_000, 2_000, 5_000, 6_000, 10_000, 30_000, 50_0
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
 
 /// Facts about a trace. Absent values are those that it is too short for, or that its format does not have.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TraceInfo {
     /// Requests.
     pub rows: u64,
@@ -45,7 +46,7 @@ pub struct TraceInfo {
 
 /// A distribution of lengths in tokens. Quantiles are inverted-CDF: the least length that so large a share of the
 /// requests does not exceed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Lengths {
     /// Sum.
     pub sum: u64,
@@ -64,7 +65,7 @@ pub struct Lengths {
 }
 
 /// Reuse of prefix blocks. A hit is a block of the longest leading run of a prompt whose blocks are cached.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BlockReuse {
     /// Tokens of a block.
     pub block_tokens: u32,
@@ -82,7 +83,7 @@ pub struct BlockReuse {
 }
 
 /// One point of the hit curve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct LruPoint {
     /// Blocks that the cache holds.
     pub capacity_blocks: u64,
