@@ -1,4 +1,5 @@
 //! From files on disk to a report, as `acb report` does it: nothing but run folders goes in.
+#![allow(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 use acb_evidence::{
     AdapterRef, ArmRole, ComparisonRule, Effect, FILE_VERSION, Manifest, ProfileRef, RunState, Status,

@@ -180,7 +180,7 @@ impl Level<'_> {
         self.contrasts(metric, &pairs, alpha).into_iter().map(Contrast::into_share_of_bound).collect()
     }
 
-    fn arm(&self, name: &str) -> Option<&Arm<'_>> {
+    pub(super) fn arm(&self, name: &str) -> Option<&Arm<'_>> {
         self.arms.iter().find(|arm| arm.name == name)
     }
 }

@@ -106,6 +106,26 @@ impl Contrast {
         contrast
     }
 
+    /// From one log ratio per block.
+    pub(super) fn of_log_ratios(name: &str, pair: &Pair, by_block: &BTreeMap<u64, f64>, alpha: f64) -> Self {
+        let ratios: Vec<f64> = by_block.values().copied().collect();
+        let mut contrast = Self::empty(name, pair);
+        contrast.blocks = ratios.len();
+        match range(&ratios, 1.0 - alpha) {
+            Err(error) => contrast.effect = Effect::NotEstimable { why: in_blocks(&error) },
+            Ok(range) => {
+                contrast.effect = Effect::Ratio(range.exp());
+                contrast.p = Some(contrast.test(&ratios));
+            }
+        }
+        contrast
+    }
+
+    /// A comparison that can't be made.
+    pub(super) fn without_number(name: &str, pair: &Pair, why: String) -> Self {
+        Self { effect: Effect::NotEstimable { why }, ..Self::empty(name, pair) }
+    }
+
     fn empty(name: &str, pair: &Pair) -> Self {
         let info = metric(name);
         Self {
@@ -224,16 +244,16 @@ fn in_blocks(error: &StatsError) -> String {
 }
 
 /// The two arms' values of one metric in the blocks that both have.
-struct Values {
+pub(super) struct Values {
     unit: String,
-    blocks: Vec<u64>,
+    pub(super) blocks: Vec<u64>,
     arm: Vec<f64>,
     against: Vec<f64>,
     names: [String; 2],
 }
 
 impl Values {
-    fn of(name: &str, arm: &Arm<'_>, against: &Arm<'_>) -> Result<Self, String> {
+    pub(super) fn of(name: &str, arm: &Arm<'_>, against: &Arm<'_>) -> Result<Self, String> {
         let names = [arm.name.clone(), against.name.clone()];
         let (unit, blocks) = (String::new(), Vec::new());
         let mut values = Self { unit, blocks, arm: Vec::new(), against: Vec::new(), names };
@@ -252,12 +272,12 @@ impl Values {
         if values.blocks.is_empty() { Err("the two arms share no block".to_owned()) } else { Ok(values) }
     }
 
-    fn pairs(&self) -> impl Iterator<Item = (f64, f64)> {
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (f64, f64)> {
         self.arm.iter().copied().zip(self.against.iter().copied())
     }
 
     /// Why there is no ratio, when a value is not positive.
-    fn zero(&self) -> Option<String> {
+    pub(super) fn zero(&self) -> Option<String> {
         let at = self.pairs().position(|(a, b)| a <= 0.0 || b <= 0.0)?;
         let (name, value) = if self.arm[at] <= 0.0 {
             (&self.names[0], self.arm[at])

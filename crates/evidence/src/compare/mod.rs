@@ -6,6 +6,7 @@
 
 mod cells;
 mod contrast;
+mod overall;
 mod rung;
 
 pub use contrast::{Contrast, Effect, Range, Verdict};
@@ -101,8 +102,11 @@ pub struct Comparisons {
     pub better: Better,
     /// Level of the family-wise test.
     pub alpha: f64,
-    /// Tests in the primary family, over all levels; Holm's adjustment is over all of them.
+    /// Tests in the primary family; Holm's adjustment is over all of them.
     pub family: usize,
+    /// Where there are several levels, the primary family: each pair's mean log ratio over levels, block by block.
+    /// The levels' own contrasts are then a second family, adjusted among themselves. Empty where there is one level.
+    pub overall: Vec<Contrast>,
     /// Blocks with which a test of this family could at best reach `alpha`.
     pub blocks_needed: usize,
     /// The rung of evidence, computed from what the runs are.
@@ -130,7 +134,7 @@ pub struct LevelComparison {
     pub missing: Vec<Missing>,
     /// The arms: treatments, baselines, controls, replicates, bounds.
     pub arms: Vec<ArmRow>,
-    /// The primary family, with adjusted p.
+    /// The primary pairs at this level, with p adjusted over the pairs of all levels.
     pub primary: Vec<Contrast>,
     /// Treatments against controls on the primary metric. Exploratory.
     pub controls: Vec<Contrast>,
@@ -178,7 +182,12 @@ pub struct ArmRow {
 pub fn compare(runs: &[Run], rule: &ComparisonRule) -> Comparisons {
     let levels = cells::levels(runs, &rule.planned);
     let mut compared: Vec<_> = levels.iter().map(|level| compare_level(level, rule)).collect();
-    let family = adjust(&mut compared, rule.alpha);
+    let pairs = all_pairs(&compared);
+    let mut overall = overall::overall(&levels, &rule.metric, &pairs, rule.alpha);
+    let mut by_level: Vec<&mut Contrast> = compared.iter_mut().flat_map(|level| &mut level.primary).collect();
+    adjust(&mut by_level, rule.alpha);
+    adjust(&mut overall.iter_mut().collect::<Vec<_>>(), rule.alpha);
+    let family = if overall.is_empty() { by_level.len() } else { overall.len() };
     let info = metric(&rule.metric);
     Comparisons {
         metric: rule.metric.clone(),
@@ -188,6 +197,7 @@ pub fn compare(runs: &[Run], rule: &ComparisonRule) -> Comparisons {
         family,
         blocks_needed: blocks_needed(rule.alpha, family).expect("the rule's alpha lies between 0 and 1"),
         rung: rung::rung(runs, &compared),
+        overall,
         levels: compared,
     }
 }
@@ -239,16 +249,23 @@ fn median(arm: &Arm<'_>, name: &str) -> Option<f64> {
     quantile_linear(&values, 0.5)
 }
 
-/// Holm's adjustment over the primary contrasts of all levels; one without a p-value counts as p = 1, so that
-/// a run that went missing never makes the others look better. Returns the size of the family.
-fn adjust(levels: &mut [LevelComparison], alpha: f64) -> usize {
-    let p: Vec<f64> = levels.iter().flat_map(|level| &level.primary).map(|c| c.p.unwrap_or(1.0)).collect();
-    let adjusted = holm(&p).expect("the sign-flip test gives p-values between 0 and 1");
-    for (contrast, adjusted) in levels.iter_mut().flat_map(|level| &mut level.primary).zip(adjusted) {
-        contrast.settle(adjusted, alpha);
+/// The pairs of all levels, each once, in order of appearance.
+fn all_pairs(levels: &[LevelComparison]) -> Vec<Pair> {
+    let mut pairs: Vec<Pair> = Vec::new();
+    for contrast in levels.iter().flat_map(|level| &level.primary) {
+        if !pairs.contains(&contrast.pair) {
+            pairs.push(contrast.pair.clone());
+        }
     }
-    p.len()
+    pairs
 }
 
-#[cfg(test)]
-pub(crate) mod tests;
+/// Holm's adjustment over a family; a contrast without a p-value counts as p = 1, so that a run that went missing
+/// never makes the others look better.
+fn adjust(family: &mut [&mut Contrast], alpha: f64) {
+    let p: Vec<f64> = family.iter().map(|contrast| contrast.p.unwrap_or(1.0)).collect();
+    let adjusted = holm(&p).expect("the sign-flip test gives p-values between 0 and 1");
+    for (contrast, adjusted) in family.iter_mut().zip(adjusted) {
+        contrast.settle(adjusted, alpha);
+    }
+}
