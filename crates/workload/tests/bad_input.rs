@@ -22,14 +22,22 @@ fn impossible_numbers_are_named_with_their_place() {
     check(lora("tenants", json!(0)), "/tenants", "at least 1");
     check(lora("trust_groups", json!(5)), "/trust_groups", "exceeds the 2 tenants");
     check(lora("stickiness", json!(1.5)), "/stickiness", "from 0 to 1");
-    check(lora("arrivals", json!({"kind": "poisson", "rate_rps": -1})), "/arrivals/rate_rps", "positive");
-    check(lora("arrivals", json!({"kind": "gamma", "rate_rps": 1, "cv": 0})), "/arrivals/cv", "positive");
+    check(
+        lora("arrivals", json!({"kind": "poisson", "rate_rps": -1})),
+        "/arrivals/rate_rps",
+        "is -1; it must be a number from",
+    );
+    check(
+        lora("arrivals", json!({"kind": "gamma", "rate_rps": 1, "cv": 0})),
+        "/arrivals/cv",
+        "from 0.01 to 100",
+    );
     check(
         lora("arrivals", json!({"kind": "on_off", "rate_rps": 1, "on_s": 1, "off_s": -2})),
         "/arrivals/off_s",
-        "0 or more",
+        "from 0",
     );
-    check(lora("arrivals", json!({"kind": "closed", "users": 0})), "/arrivals/users", "at least one");
+    check(lora("arrivals", json!({"kind": "closed", "users": 0})), "/arrivals/users", "from 1");
     check(
         lora("output_tokens", json!({"law": "uniform", "min": 9, "max": 3})),
         "/output_tokens/max",
@@ -53,7 +61,7 @@ fn impossible_numbers_are_named_with_their_place() {
         "/tenant_popularity/weights",
         "3 for 2",
     );
-    check(lora("drift", json!({"kind": "reshuffle", "every_s": 0})), "/drift/every_s", "positive");
+    check(lora("drift", json!({"kind": "reshuffle", "every_s": 0})), "/drift/every_s", "from 0.001");
     let mut nan = WorkloadSpec::of(acb_workload::Kind::MultiLora);
     nan.stickiness = Some(f64::NAN);
     nan.think_ms = Some(f64::NAN);
@@ -73,6 +81,14 @@ fn fields_without_effect_are_faults_and_several_are_reported_at_once() {
     check(json!({"kind": "jsonl_eval"}), "/dataset_path", "is missing");
     check(json!({"kind": "multi_lora", "arrivals": {"kind": "trace"}}), "/trace", "is missing");
     check(json!({"kind": "shared_doc_qa", "popularity": {"law": "uniform"}}), "/popularity", "no effect");
+    check(
+        json!({"kind": "agent_session", "arrivals": {"kind": "trace"}}),
+        "/arrivals",
+        "turns make their own",
+    );
+    let half = json!({"law": "weights", "weights": [0, 0, 1, 1]});
+    let shift = json!({"kind": "regime_phase_shift", "documents": 4, "document_popularity": half});
+    check(shift, "/document_popularity/weights", "each half");
     check(json!({"kind": "regime_phase_shift", "documents": 1}), "/documents", "2 or more");
     let drift = json!({"kind": "multi_lora", "drift": {"kind": "rotate", "every_s": 5}, "arrivals": {"kind": "closed", "users": 2}});
     check(drift, "/drift", "open arrival process");
@@ -139,5 +155,6 @@ fn the_schema_describes_and_bounds_every_field() {
     assert_eq!(schema["properties"]["stickiness"]["maximum"], 1);
     assert_eq!(schema["additionalProperties"], false);
     let text = schema.to_string();
-    assert!(text.contains("exclusiveMinimum"), "rates are above zero");
+    assert!(text.contains("exclusiveMinimum"), "alpha is above zero");
+    assert!(text.contains("86400000"), "think times have a greatest value");
 }

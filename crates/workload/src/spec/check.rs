@@ -3,6 +3,11 @@
 use super::{Arrivals, CountLaw, Drift, Kind, Popularity, Sessions, WorkloadSpec};
 use acb_tasks::MIN_PASSAGE_TOKENS;
 
+/// A day.
+const MAX_THINK_MS: f64 = 86_400_000.0;
+/// Greatest number of tokens or turns that a law can name.
+const MAX_COUNT: u32 = 1_000_000;
+
 /// A JSON pointer below the workload and what is wrong there.
 type Fault = (String, String);
 
@@ -17,6 +22,7 @@ impl WorkloadSpec {
         self.check_laws(&mut faults);
         self.check_arrivals(&mut faults);
         if faults.is_empty() {
+            self.check_halves(&mut faults);
             self.check_facts(&mut faults);
         }
         faults
@@ -26,11 +32,33 @@ impl WorkloadSpec {
     fn check_use(&self, faults: &mut Vec<Fault>) {
         let kind = self.kind;
         let turns = matches!(self.plan().sessions, Sessions::Turns(_));
-        let adapters_tasks = kind.asks_for_adapters_tasks();
         let rows = kind == Kind::JsonlEval;
-        let trace_times = matches!(self.arrivals, Some(Arrivals::Trace { .. }));
-        let fraction = kind == Kind::ControlledOverlap || adapters_tasks;
-        for (field, given, used) in [
+        let trace_times = self.has_trace_times();
+        for (field, given, used) in self.uses(turns) {
+            if given && !used {
+                faults.push(fault(field, format!("has no effect for {}; remove it", kind.name())));
+            }
+        }
+        if self.trace.is_none() && (kind == Kind::Trace || trace_times) {
+            faults.push(fault("trace", "is missing; name the trace's path and format".to_owned()));
+        }
+        if turns && trace_times {
+            let message = "the trace's times are those of requests, and turns make their own; remove turns, use a kind \
+                           without them, or an arrival process with a rate";
+            faults.push(fault("arrivals", message.to_owned()));
+        }
+        if self.dataset_path.is_none() && rows {
+            faults.push(fault("dataset_path", "is missing; name the file of rows".to_owned()));
+        }
+    }
+
+    /// Fields with a use for some kinds only: name, whether it is given, whether it has a use here.
+    fn uses(&self, turns: bool) -> [(&'static str, bool, bool); 18] {
+        let kind = self.kind;
+        let rows = kind == Kind::JsonlEval;
+        let trace = kind == Kind::Trace || self.has_trace_times();
+        let fraction = kind == Kind::ControlledOverlap || kind.asks_for_adapters_tasks();
+        [
             ("sessions", self.sessions.is_some(), !turns && !rows),
             ("session_popularity", self.session_popularity.is_some(), !turns && !rows),
             ("turns", self.turns.is_some(), !rows && kind != Kind::Trace),
@@ -47,19 +75,13 @@ impl WorkloadSpec {
             ("shared_prefix_fraction", self.shared_prefix_fraction.is_some(), fraction),
             ("layout", self.layout.is_some(), kind.has_documents()),
             ("prompt_tokens", self.prompt_tokens.is_some(), kind == Kind::MultiLora),
-            ("trace", self.trace.is_some(), kind == Kind::Trace || trace_times),
+            ("trace", self.trace.is_some(), trace),
             ("dataset_path", self.dataset_path.is_some(), rows),
-        ] {
-            if given && !used {
-                faults.push(fault(field, format!("has no effect for {}; remove it", kind.name())));
-            }
-        }
-        if self.trace.is_none() && (kind == Kind::Trace || trace_times) {
-            faults.push(fault("trace", "is missing; name the trace's path and format".to_owned()));
-        }
-        if self.dataset_path.is_none() && rows {
-            faults.push(fault("dataset_path", "is missing; name the file of rows".to_owned()));
-        }
+        ]
+    }
+
+    fn has_trace_times(&self) -> bool {
+        matches!(self.arrivals, Some(Arrivals::Trace { .. }))
     }
 
     fn check_counts(&self, faults: &mut Vec<Fault>) {
@@ -99,8 +121,11 @@ impl WorkloadSpec {
         };
         share("stickiness", self.stickiness, faults);
         share("shared_prefix_fraction", self.shared_prefix_fraction, faults);
-        if self.think_ms.is_some_and(|think| !(think >= 0.0 && think.is_finite())) {
-            faults.push(fault("think_ms", "must be 0 or more milliseconds".to_owned()));
+        if self.think_ms.is_some_and(|think| !(0.0..=MAX_THINK_MS).contains(&think)) {
+            faults.push(fault(
+                "think_ms",
+                format!("must be a number of milliseconds from 0 to {MAX_THINK_MS}"),
+            ));
         }
     }
 
@@ -126,8 +151,9 @@ impl WorkloadSpec {
             }
         }
         if let Some(Drift::Rotate { every_s, .. } | Drift::Reshuffle { every_s }) = self.drift {
-            if !(every_s > 0.0 && every_s.is_finite()) {
-                faults.push(fault("drift/every_s", "must be a positive number of seconds".to_owned()));
+            if !(1e-3..=1e9).contains(&every_s) {
+                faults
+                    .push(fault("drift/every_s", "must be a number of seconds from 0.001 to 1e9".to_owned()));
             }
             if matches!(plan.arrivals, Arrivals::Closed { .. }) {
                 let message = "can't be combined with closed arrivals: what is asked for would depend on how fast \
@@ -138,34 +164,35 @@ impl WorkloadSpec {
     }
 
     fn check_arrivals(&self, faults: &mut Vec<Fault>) {
-        let positive = |value: f64| value > 0.0 && value.is_finite();
-        let needed: &[(&str, f64)] = match &self.plan().arrivals {
-            Arrivals::Constant { rate_rps } | Arrivals::Poisson { rate_rps } => &[("rate_rps", *rate_rps)],
-            Arrivals::Gamma { rate_rps, cv } => &[("rate_rps", *rate_rps), ("cv", *cv)],
+        let rate = |rate_rps| ("rate_rps", rate_rps, 1e-6..=1e6);
+        let numbers = match self.plan().arrivals {
+            Arrivals::Constant { rate_rps } | Arrivals::Poisson { rate_rps } => vec![rate(rate_rps)],
+            Arrivals::Gamma { rate_rps, cv } => vec![rate(rate_rps), ("cv", cv, 0.01..=100.0)],
             Arrivals::OnOff { rate_rps, on_s, off_s } => {
-                if !(*off_s >= 0.0 && off_s.is_finite()) {
-                    faults.push(fault("arrivals/off_s", "must be 0 or more seconds".to_owned()));
-                }
-                &[("rate_rps", *rate_rps), ("on_s", *on_s)]
+                vec![rate(rate_rps), ("on_s", on_s, 1e-3..=1e9), ("off_s", off_s, 0.0..=1e9)]
             }
             Arrivals::Closed { users, think_ms } => {
-                if *users == 0 {
-                    faults.push(fault("arrivals/users", "is 0; a closed loop has at least one".to_owned()));
-                }
-                if !(*think_ms >= 0.0 && think_ms.is_finite()) {
-                    faults.push(fault("arrivals/think_ms", "must be 0 or more milliseconds".to_owned()));
-                }
-                &[]
+                vec![("users", f64::from(users), 1.0..=1e6), ("think_ms", think_ms, 0.0..=MAX_THINK_MS)]
             }
-            Arrivals::Trace { speed } => &[("speed", *speed)],
+            Arrivals::Trace { speed } => vec![("speed", speed, 1e-6..=1e6)],
         };
-        for (field, value) in needed {
-            if !positive(*value) {
-                faults.push(fault(
-                    &format!("arrivals/{field}"),
-                    format!("is {value}; it must be a positive number"),
-                ));
+        for (field, value, range) in numbers {
+            if !range.contains(&value) {
+                let (least, most) = (range.start(), range.end());
+                let message = format!("is {value}; it must be a number from {least} to {most}");
+                faults.push(fault(&format!("arrivals/{field}"), message));
             }
+        }
+    }
+
+    /// Both phases of a shift need a document that is asked about.
+    fn check_halves(&self, faults: &mut Vec<Fault>) {
+        let Some(Popularity::Weights { weights }) = &self.document_popularity else { return };
+        let (first, second) = weights.split_at(weights.len() / 2);
+        let empty = |half: &[f64]| !half.iter().any(|&weight| weight > 0.0);
+        if self.kind == Kind::RegimePhaseShift && (empty(first) || empty(second)) {
+            let message = "leave a phase without documents; give each half a positive weight";
+            faults.push(fault("document_popularity/weights", message.to_owned()));
         }
     }
 
@@ -210,7 +237,8 @@ impl CountLaw {
             Self::Uniform { min, max } if max < min => {
                 Some(("max", format!("is {max}, below min {min}; swap them or raise it")))
             }
-            Self::Uniform { max: u32::MAX, .. } => Some(("max", "is too large; lower it".to_owned())),
+            Self::Fixed { value: most } if most > MAX_COUNT => Some(("value", too_large(most))),
+            Self::Uniform { max: most, .. } if most > MAX_COUNT => Some(("max", too_large(most))),
             Self::Lognormal { mean, .. } | Self::Geometric { mean } if mean_fault(mean) => {
                 Some(("mean", format!("is {mean}; it must be a number from 1 to 1000000")))
             }
@@ -239,6 +267,10 @@ impl Popularity {
             _ => None,
         }
     }
+}
+
+fn too_large(number: u32) -> String {
+    format!("is {number}; it must be at most {MAX_COUNT}")
 }
 
 fn weights_fault(weights: &[f64], n: Option<u32>) -> Option<String> {

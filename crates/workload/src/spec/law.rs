@@ -81,7 +81,7 @@ pub enum Drift {
     /// Every `every_s` the ranks move on by `step` things: yesterday's first is then `step` places further.
     Rotate {
         /// Seconds between moves.
-        #[schemars(extend("exclusiveMinimum" = 0))]
+        #[schemars(range(min = 0.001, max = 1_000_000_000))]
         every_s: f64,
         /// Places per move.
         #[serde(default = "one")]
@@ -91,7 +91,7 @@ pub enum Drift {
     /// Every `every_s` the ranks are dealt anew at random.
     Reshuffle {
         /// Seconds between deals.
-        #[schemars(extend("exclusiveMinimum" = 0))]
+        #[schemars(range(min = 0.001, max = 1_000_000_000))]
         every_s: f64,
     },
 }
