@@ -3,23 +3,24 @@
 //! A free block keeps its content until it is taken: the free list is also the cache's LRU order. This module knows
 //! nothing of requests.
 
+use std::collections::VecDeque;
+
 /// Index of a block.
 pub(crate) type BlockId = u32;
 
-/// No block: the end of a list.
+/// No block: the end of a bucket.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Block {
     /// Content hash; meaningful while `registered`.
     hash: u64,
-    /// Neighbours in the free list, while free.
-    before: u32,
-    after: u32,
     /// Next block in the same bucket, while registered.
     chained: u32,
-    /// Requests that hold it, and whether it is registered: one word, to keep a block in half a cache line.
+    /// Requests that hold it, and whether it is registered: one word, to keep a block small.
     holders: u32,
+    /// Its place in the free list, while free.
+    place: u32,
 }
 
 const REGISTERED: u32 = 1 << 31;
@@ -33,8 +34,7 @@ pub(crate) struct BlockPool {
     blocks: Vec<Block>,
     /// First registered block of each bucket; oldest registration first within a content.
     buckets: Vec<u32>,
-    first_free: u32,
-    last_free: u32,
+    free_list: FreeList,
     free: u32,
     /// Free blocks that are registered.
     cached_free: u32,
@@ -45,19 +45,12 @@ impl BlockPool {
     /// A pool of `count` blocks, free in ascending order.
     pub(crate) fn new(count: u32) -> Self {
         assert!(count > 0 && count < REGISTERED, "a pool has at least one block");
-        let block = |i: u32| Block {
-            hash: 0,
-            before: i.wrapping_sub(1),
-            after: if i + 1 == count { NONE } else { i + 1 },
-            chained: NONE,
-            holders: 0,
-        };
+        let block = |i: u32| Block { hash: 0, chained: NONE, holders: 0, place: i };
         let buckets = (count as usize * 2).next_power_of_two();
         Self {
             blocks: (0..count).map(block).collect(),
             buckets: vec![NONE; buckets],
-            first_free: 0,
-            last_free: count - 1,
+            free_list: FreeList { entries: (0..count).collect(), first_place: 0 },
             free: count,
             cached_free: 0,
             evictions: 0,
@@ -105,7 +98,7 @@ impl BlockPool {
     /// Takes one more hold of a cached block; a free one leaves the free list.
     pub(crate) fn touch(&mut self, id: BlockId) {
         if self.is_free(id) {
-            self.unlink(id);
+            self.free -= 1;
             self.cached_free -= 1;
         }
         self.blocks[id as usize].holders += 1;
@@ -121,9 +114,8 @@ impl BlockPool {
         while left > 0 {
             let group = left.min(GROUP);
             let start = taken.len();
-            for _ in 0..group {
-                taken.push(self.first_free);
-                self.unlink(self.first_free);
+            while taken.len() < start + group as usize {
+                taken.extend(self.pop_front());
             }
             self.visit_buckets(taken[start..].iter().map(|&id| self.blocks[id as usize].hash));
             for &id in &taken[start..] {
@@ -222,41 +214,67 @@ impl BlockPool {
         self.blocks[at as usize].chained = chained;
     }
 
-    fn unlink(&mut self, id: BlockId) {
-        let Block { before, after, .. } = self.blocks[id as usize];
-        match before {
-            NONE => self.first_free = after,
-            _ => self.blocks[before as usize].after = after,
-        }
-        match after {
-            NONE => self.last_free = before,
-            _ => self.blocks[after as usize].before = before,
-        }
-        self.free -= 1;
+    /// Takes the first entry of the free list; `None` when it is out of date.
+    fn pop_front(&mut self) -> Option<BlockId> {
+        let (id, place) = self.free_list.pop_front();
+        let holds = self.is_entry(id, place);
+        self.free -= u32::from(holds);
+        holds.then_some(id)
+    }
+
+    /// Whether an entry of the free list still holds: a block that was hit in between is held, or free elsewhere.
+    fn is_entry(&self, id: BlockId, place: u32) -> bool {
+        self.is_free(id) && self.blocks[id as usize].place == place
     }
 
     fn link_back(&mut self, id: BlockId) {
-        let last = self.last_free;
-        self.blocks[id as usize].before = last;
-        self.blocks[id as usize].after = NONE;
-        match last {
-            NONE => self.first_free = id,
-            _ => self.blocks[last as usize].after = id,
-        }
-        self.last_free = id;
+        self.blocks[id as usize].place = self.free_list.push_back(id);
         self.free += 1;
+        if self.free_list.entries.len() > 2 * self.blocks.len() {
+            self.compact();
+        }
     }
 
     fn link_front(&mut self, id: BlockId) {
-        let first = self.first_free;
-        self.blocks[id as usize].before = NONE;
-        self.blocks[id as usize].after = first;
-        match first {
-            NONE => self.last_free = id,
-            _ => self.blocks[first as usize].before = id,
-        }
-        self.first_free = id;
+        self.blocks[id as usize].place = self.free_list.push_front(id);
         self.free += 1;
+    }
+
+    /// Drops the entries that are out of date.
+    fn compact(&mut self) {
+        for _ in 0..self.free_list.entries.len() {
+            let (id, place) = self.free_list.pop_front();
+            if self.is_entry(id, place) {
+                self.blocks[id as usize].place = self.free_list.push_back(id);
+            }
+        }
+    }
+}
+
+/// The free list in order, with entries out of date left in. Entries are numbered by place, which wraps around.
+#[derive(Clone, Debug)]
+struct FreeList {
+    entries: VecDeque<BlockId>,
+    first_place: u32,
+}
+
+impl FreeList {
+    fn pop_front(&mut self) -> (BlockId, u32) {
+        let id = self.entries.pop_front().expect("every free block has an entry");
+        let place = self.first_place;
+        self.first_place = place.wrapping_add(1);
+        (id, place)
+    }
+
+    fn push_back(&mut self, id: BlockId) -> u32 {
+        self.entries.push_back(id);
+        self.first_place.wrapping_add(self.entries.len() as u32 - 1)
+    }
+
+    fn push_front(&mut self, id: BlockId) -> u32 {
+        self.entries.push_front(id);
+        self.first_place = self.first_place.wrapping_sub(1);
+        self.first_place
     }
 }
 
@@ -264,13 +282,9 @@ impl BlockPool {
 impl BlockPool {
     /// The free list from front to back.
     pub(crate) fn free_order(&self) -> Vec<BlockId> {
-        let mut order = Vec::new();
-        let mut at = self.first_free;
-        while at != NONE {
-            order.push(at);
-            at = self.blocks[at as usize].after;
-        }
-        order
+        let places = (0u32..).map(|i| self.free_list.first_place.wrapping_add(i));
+        let entries = self.free_list.entries.iter().copied().zip(places);
+        entries.filter(|&(id, place)| self.is_entry(id, place)).map(|(id, _)| id).collect()
     }
 
     /// Panics unless used + free = total and list, counters and index agree.

@@ -194,10 +194,13 @@ pub fn router(spec: &ClusterSpec, adapters: &Arc<Adapters>, policy: &PolicySpec)
 }
 
 pub fn run_in(spec: &ClusterSpec, asks: &[Ask], mode: Service) -> Ran {
+    run_with(spec, asks, &PolicySpec::LeastInFlight(LeastInFlightSpec::default()), mode)
+}
+
+pub fn run_with(spec: &ClusterSpec, asks: &[Ask], policy: &PolicySpec, mode: Service) -> Ran {
     let adapters = adapters(6);
     let cluster = Cluster::new(spec, adapters.clone()).unwrap();
-    let policy = PolicySpec::LeastInFlight(LeastInFlightSpec::default());
-    let mut router = router(spec, &adapters, &policy);
+    let mut router = router(spec, &adapters, policy);
     let (mut source, mut sink) = (List::new(asks), Keep::default());
     let run = Run { cluster: &cluster, source: &mut source, router: &mut router, sink: &mut sink, mode };
     let totals = run.run().unwrap();

@@ -1,12 +1,12 @@
 //! Laws of whole runs.
 
-use super::bed::{Ask, Ran, adapters, ask, cluster, run, run_in, vllm};
+use super::bed::{Ask, Ran, adapters, ask, cluster, run, run_in, run_with, vllm};
 use super::fast::{asks, specs, with_turns};
 use crate::jobs::Jobs;
 use crate::replica::{Engine, Outputs, Replica};
 use crate::rules::Rules;
 use crate::{ClusterSpec, Service};
-use acb_routing::{Decision, Reason};
+use acb_routing::{Decision, Information, PolicySpec, Reason};
 use acb_types::{AdapterId, Nanos, Outcome, ReplicaId};
 use proptest::prelude::*;
 
@@ -90,6 +90,19 @@ fn requests_spread_over_replicas_and_server_rows_come_at_the_interval_and_at_the
     let middle = &ran.rows[3];
     assert_eq!((middle.running, middle.kv_active_bytes), (Some(1), Some(2 * 16 * 1000)));
     assert!(middle.counters.decode_tokens.unwrap() > 0);
+}
+
+#[test]
+fn every_policy_gets_what_it_declares_and_serves_every_request() {
+    let mut spec = cluster(200);
+    spec.replicas = 3;
+    let asks: Vec<Ask> = (0..60).map(|i| ask(i * 2_000_000, i % 7, 100, 20)).collect();
+    for policy in PolicySpec::all() {
+        if policy.information() != Information::Truth {
+            let ran = run_with(&spec, &asks, &policy, Service::Contended);
+            assert_eq!((ran.totals.completed, outcomes_add_up(&ran)), (60, true), "{}", policy.name());
+        }
+    }
 }
 
 /// A replica that serves everything from time 0 and is cut short at these times; the ends of all answers.
