@@ -1,4 +1,5 @@
 //! Any spec that passes its checks can be run.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Impossible workloads are refused by name, place and remedy.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Workloads that read files: trace overlay and `jsonl_eval`.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
 

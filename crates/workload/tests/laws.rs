@@ -1,4 +1,5 @@
 //! Laws of every kind of workload.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
 

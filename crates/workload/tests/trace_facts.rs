@@ -1,4 +1,5 @@
 //! Trace importers against facts: published traces where they are at hand, and small samples of our own always.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use acb_workload::trace::{
     LruPoint, TraceFormat, TraceInfo, TraceReader, TraceSpec, Unsorted, ZeroTokens, info,
