@@ -174,9 +174,17 @@ pub fn vllm(spec: &mut ClusterSpec) -> &mut crate::VllmSpec {
     vllm
 }
 
+/// Adapters that no policy chooses by itself.
 pub fn adapters(count: u32) -> Arc<Adapters> {
     let entry = |i| (format!("a{i}"), 8, 1_000_000, AdapterRole::Placebo);
     Arc::new(Adapters::new((0..count).map(entry)).unwrap())
+}
+
+/// A specialist and a multitask adapter.
+pub fn trained() -> Arc<Adapters> {
+    let roles = [AdapterRole::Specialist(TaskId(0)), AdapterRole::Multitask];
+    let entry = |(i, role)| (format!("a{i}"), 8, 1_000_000, role);
+    Arc::new(Adapters::new((0..).zip(roles).map(entry)).unwrap())
 }
 
 pub fn router(spec: &ClusterSpec, adapters: &Arc<Adapters>, policy: &PolicySpec) -> Router {
@@ -194,13 +202,13 @@ pub fn router(spec: &ClusterSpec, adapters: &Arc<Adapters>, policy: &PolicySpec)
 }
 
 pub fn run_in(spec: &ClusterSpec, asks: &[Ask], mode: Service) -> Ran {
-    run_with(spec, asks, &PolicySpec::LeastInFlight(LeastInFlightSpec::default()), mode)
+    run_with(spec, asks, (adapters(6), PolicySpec::LeastInFlight(LeastInFlightSpec::default())), mode)
 }
 
-pub fn run_with(spec: &ClusterSpec, asks: &[Ask], policy: &PolicySpec, mode: Service) -> Ran {
-    let adapters = adapters(6);
+pub fn run_with(spec: &ClusterSpec, asks: &[Ask], arm: (Arc<Adapters>, PolicySpec), mode: Service) -> Ran {
+    let (adapters, policy) = arm;
     let cluster = Cluster::new(spec, adapters.clone()).unwrap();
-    let mut router = router(spec, &adapters, policy);
+    let mut router = router(spec, &adapters, &policy);
     let (mut source, mut sink) = (List::new(asks), Keep::default());
     let run = Run { cluster: &cluster, source: &mut source, router: &mut router, sink: &mut sink, mode };
     let totals = run.run().unwrap();

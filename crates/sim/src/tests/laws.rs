@@ -1,6 +1,6 @@
 //! Laws of whole runs.
 
-use super::bed::{Ask, Ran, adapters, ask, cluster, run, run_in, run_with, vllm};
+use super::bed::{Ask, Ran, adapters, ask, cluster, run, run_in, run_with, trained, vllm};
 use super::fast::{asks, specs, with_turns};
 use crate::jobs::Jobs;
 use crate::replica::{Engine, Outputs, Replica};
@@ -99,8 +99,9 @@ fn every_policy_gets_what_it_declares_and_serves_every_request() {
     let asks: Vec<Ask> = (0..60).map(|i| ask(i * 2_000_000, i % 7, 100, 20)).collect();
     for policy in PolicySpec::all() {
         if policy.information() != Information::Truth {
-            let ran = run_with(&spec, &asks, &policy, Service::Contended);
-            assert_eq!((ran.totals.completed, outcomes_add_up(&ran)), (60, true), "{}", policy.name());
+            let name = policy.name();
+            let ran = run_with(&spec, &asks, (trained(), policy), Service::Contended);
+            assert_eq!((ran.totals.completed, outcomes_add_up(&ran)), (60, true), "{name}");
         }
     }
 }
