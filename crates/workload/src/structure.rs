@@ -3,6 +3,7 @@
 use crate::content::{Space, space_of};
 use acb_types::{ContentId, Request};
 use rustc_hash::{FxHashMap, FxHashSet};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Shares that are listed one by one; the others are summed.
@@ -36,7 +37,7 @@ struct Tally {
 }
 
 /// What [`Structure`] counted. Ratios are absent where there is nothing to divide by.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StructureReport {
     /// Requests counted.
     pub requests: u64,
@@ -63,7 +64,7 @@ pub struct StructureReport {
 }
 
 /// Realised popularity of tasks.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RealisedPopularity {
     /// Tasks asked for at least once.
     pub distinct: u64,
