@@ -40,7 +40,9 @@ pub enum CellError {
         source: io::Error,
     },
     /// The runtime is not the simulator.
-    #[error("this program plans experiments on servers but does not run them yet: use --dry-run, or `--set runtime=simulated`")]
+    #[error(
+        "this program plans experiments on servers but does not run them yet: use --dry-run, or `--set runtime=simulated`"
+    )]
     NotSimulated,
 }
 
@@ -129,7 +131,8 @@ fn simulate(
         failure: None,
     };
     let mode = arm.service();
-    let run = Run { cluster: &level.cluster, source: &mut source, router: &mut router, sink: &mut sink, mode };
+    let run =
+        Run { cluster: &level.cluster, source: &mut source, router: &mut router, sink: &mut sink, mode };
     let totals = run.run()?;
     drop(router);
     *recorded = sink.requests.rows();

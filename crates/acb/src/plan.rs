@@ -26,7 +26,8 @@ pub struct Cell {
 #[must_use]
 pub fn cells(experiment: &Experiment, sweep: &str) -> Vec<Cell> {
     let mut order = Seed(experiment.spec.experiment_seed).stream("arm-order");
-    let level_digests: Vec<Digest> = (0..experiment.levels.len()).map(|l| level_digest(experiment, l)).collect();
+    let level_digests: Vec<Digest> =
+        (0..experiment.levels.len()).map(|l| level_digest(experiment, l)).collect();
     let slugs: Vec<String> = experiment.levels.iter().map(|level| slug(&level.values)).collect();
     let mut cells = Vec::new();
     for &block in &experiment.blocks {

@@ -59,7 +59,8 @@ pub fn prior(truth: &QualityTable, samples: u32, shape: PriorShape, seed: Seed) 
     let mut stream = seed.stream("calibration");
     let mut rows: Vec<Vec<f64>> = columns(truth)
         .map(|row| {
-            let grade = |p: f64| (0..samples).filter(|_| stream.unit() < p).count() as f64 / f64::from(samples);
+            let grade =
+                |p: f64| (0..samples).filter(|_| stream.unit() < p).count() as f64 / f64::from(samples);
             row.into_iter().map(grade).collect()
         })
         .collect();
@@ -106,7 +107,8 @@ pub fn seed_fixed_prior(tasks: &[String], adapters: &Adapters) -> QualityTable {
 
 fn columns(table: &QualityTable) -> impl Iterator<Item = Vec<f64>> + '_ {
     (0..table.tasks() as u32).map(|task| {
-        let adapters = (0..table.adapters() as u32).map(|id| table.expected(TaskId(task), Some(AdapterId(id))));
+        let adapters =
+            (0..table.adapters() as u32).map(|id| table.expected(TaskId(task), Some(AdapterId(id))));
         std::iter::once(table.expected(TaskId(task), None)).chain(adapters).collect()
     })
 }
@@ -166,7 +168,8 @@ mod tests {
 
     #[test]
     fn controls_permute_flatten_or_invert_the_same_estimates() {
-        let calibrated: Vec<Vec<f64>> = columns(&prior(&truth(), 500, PriorShape::Calibrated, Seed(2))).collect();
+        let calibrated: Vec<Vec<f64>> =
+            columns(&prior(&truth(), 500, PriorShape::Calibrated, Seed(2))).collect();
         let of = |shape| columns(&prior(&truth(), 500, shape, Seed(2))).collect::<Vec<_>>();
         let sorted = |row: &Vec<f64>| {
             let mut row = row.clone();
@@ -178,6 +181,10 @@ mod tests {
         }
         assert!(of(PriorShape::Flat).iter().all(|row| row.iter().all(|v| v == &row[0])));
         let adversarial = of(PriorShape::Adversarial);
-        assert_eq!(adversarial[0][1], calibrated[0].iter().copied().fold(1.0, f64::min), "the best looks worst");
+        assert_eq!(
+            adversarial[0][1],
+            calibrated[0].iter().copied().fold(1.0, f64::min),
+            "the best looks worst"
+        );
     }
 }

@@ -4,9 +4,7 @@ use crate::interrupt::Interrupt;
 use crate::rows::RowFile;
 use acb_routing::{RoutingRow, RowLog};
 use acb_sim::{Completion, Sink};
-use acb_types::{
-    AbsentReason, Adapters, Outcome, Outcomes, RECORD_VERSION, Record, ServerRow, Source,
-};
+use acb_types::{AbsentReason, Adapters, Outcome, Outcomes, RECORD_VERSION, Record, ServerRow, Source};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
@@ -53,6 +51,7 @@ pub fn record<'a>(names: &'a RecordNames, outcomes: &Outcomes, done: &Completion
         admitted_ns: done.admitted,
         first_token_ns: done.first_token,
         last_token_ns: done.last_token,
+        ended_ns: done.ended_at,
         itl_max_ns: done.itl_max,
         prompt_tokens: request.prompt.tokens(),
         output_tokens: done.output_tokens,

@@ -269,11 +269,7 @@ impl Work<'_> {
     }
 
     /// Writes the status at most once a second.
-    fn beat(
-        &self,
-        status: &Mutex<SweepStatus>,
-        written: &Mutex<(Stopwatch, Result<(), SweepError>)>,
-    ) {
+    fn beat(&self, status: &Mutex<SweepStatus>, written: &Mutex<(Stopwatch, Result<(), SweepError>)>) {
         let mut written = written.lock().expect("a worker panicked");
         if written.0.elapsed().as_secs() < 1 || written.1.is_err() {
             return;
@@ -299,7 +295,8 @@ pub fn record_digest(output_dir: &Path, cells: &[Cell]) -> Result<Digest, Eviden
     for cell in cells {
         let status: Status = read_json(&output_dir.join(&cell.run_id))?;
         // Writing to a String can't fail.
-        let _ = writeln!(all, "{} {}", cell.run_id, status.record_digest.as_ref().map_or("none", Digest::as_str));
+        let _ =
+            writeln!(all, "{} {}", cell.run_id, status.record_digest.as_ref().map_or("none", Digest::as_str));
     }
     Ok(Digest::of(all.as_bytes()))
 }

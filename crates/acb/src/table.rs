@@ -52,8 +52,8 @@ struct File {
 /// When the file can't be read, lacks a cell, or holds a quality outside 0..=1.
 pub fn read_table(path: &Path, tasks: &[String], adapters: &Adapters) -> Result<QualityTable, TableError> {
     let malformed = |message: String| TableError::Malformed { path: path.to_path_buf(), message };
-    let bytes = std::fs::read(path)
-        .map_err(|source| TableError::Unreadable { path: path.to_path_buf(), source })?;
+    let bytes =
+        std::fs::read(path).map_err(|source| TableError::Unreadable { path: path.to_path_buf(), source })?;
     let file: File = serde_json::from_slice(&bytes).map_err(|error| malformed(error.to_string()))?;
     if file.v != 1 {
         return Err(malformed(format!("version {} is not known here; this program reads version 1", file.v)));

@@ -199,7 +199,7 @@ pub struct Summary {
 pub struct Wall {
     /// The earliest due time.
     pub first_due_ns: Nanos,
-    /// The latest time on any record. A request that never ended counts with the last thing that happened to it.
+    /// The latest end of a request, however it ended.
     pub last_end_ns: Nanos,
 }
 

@@ -29,7 +29,7 @@ pub use files::{
 };
 pub use load::{Loaded, Run, Skipped, Sweep, load_runs};
 pub use metrics::{Better, MetricInfo, SourceRule, metric, metrics, metrics_markdown};
-pub use report::{render_markdown, render_terminal};
+pub use report::{render_divergence, render_markdown, render_terminal};
 pub use rows::{MAX_LINE_BYTES, Records, ServerRows};
 pub use summary::{Summariser, summarise, summarise_folder};
 pub use write::write_atomically;

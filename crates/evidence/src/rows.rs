@@ -193,6 +193,7 @@ fn check_record(record: &Record<'_>) -> Result<(), LineFault> {
         ("admitted_ns", record.admitted_ns),
         ("first_token_ns", record.first_token_ns),
         ("last_token_ns", record.last_token_ns),
+        ("ended_ns", Some(record.ended_ns)),
     ];
     let mut before = ("due_ns", Nanos::ZERO);
     for (name, at) in steps.into_iter().filter_map(|(name, at)| Some((name, at?))) {

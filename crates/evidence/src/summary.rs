@@ -18,8 +18,7 @@ impl Wall {
 
     /// The wall time after one more record.
     fn with(wall: Option<Self>, record: &Record<'_>) -> Self {
-        let known = [record.admitted_ns, record.first_token_ns, record.last_token_ns];
-        let end = known.into_iter().flatten().fold(record.sent_ns.max(record.due_ns), Nanos::max);
+        let end = record.ended_ns;
         let wall = wall.unwrap_or(Self { first_due_ns: record.due_ns, last_end_ns: end });
         Self { first_due_ns: wall.first_due_ns.min(record.due_ns), last_end_ns: wall.last_end_ns.max(end) }
     }

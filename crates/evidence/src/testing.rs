@@ -38,6 +38,7 @@ pub(crate) fn record(id: u64) -> Record<'static> {
         admitted_ns: Some(due + ms(11)),
         first_token_ns: Some(due + ms(50)),
         last_token_ns: Some(due + ms(90)),
+        ended_ns: due + ms(90),
         itl_max_ns: Some(ms(16)),
         prompt_tokens: 100,
         output_tokens: 5,
@@ -54,8 +55,10 @@ pub(crate) fn record(id: u64) -> Record<'static> {
 
 /// A request that came to nothing: only due and sent are known.
 pub(crate) fn failure(id: u64, outcome: Outcome) -> Record<'static> {
+    let answered = record(id);
     Record {
         outcome,
+        ended_ns: answered.sent_ns,
         admitted_ns: None,
         first_token_ns: None,
         last_token_ns: None,
@@ -63,7 +66,7 @@ pub(crate) fn failure(id: u64, outcome: Outcome) -> Record<'static> {
         output_tokens: 0,
         simulated_prefix_hit_tokens: None,
         quality: Some(0.0),
-        ..record(id)
+        ..answered
     }
 }
 

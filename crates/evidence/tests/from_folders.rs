@@ -69,6 +69,7 @@ fn record(id: u64, block: u64, late: u64) -> Record<'static> {
         admitted_ns: answered(due),
         first_token_ns: answered(first),
         last_token_ns: answered(first + Nanos::from_millis(30)),
+        ended_ns: if failed { due } else { first + Nanos::from_millis(30) },
         itl_max_ns: answered(Nanos::from_millis(10)),
         prompt_tokens: 100,
         output_tokens: if failed { 0 } else { 4 },

@@ -6,8 +6,28 @@ use std::fmt;
 
 /// A BLAKE3 hash in lower-case hex (64 characters).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
+#[serde(try_from = "String", into = "String")]
 pub struct Digest(String);
+
+/// Text that is not 64 lower-case hex characters.
+#[derive(Debug, thiserror::Error)]
+#[error("\"{0}\" is not a digest: 64 lower-case hex characters")]
+pub struct NotADigest(String);
+
+impl TryFrom<String> for Digest {
+    type Error = NotADigest;
+
+    fn try_from(text: String) -> Result<Self, NotADigest> {
+        let hex = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
+        if text.len() == 64 && text.bytes().all(hex) { Ok(Self(text)) } else { Err(NotADigest(text)) }
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.0
+    }
+}
 
 impl Digest {
     /// Hash of bytes.
@@ -38,5 +58,19 @@ impl From<blake3::Hash> for Digest {
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_digest_is_read_as_one() {
+        let digest = Digest::of(b"x");
+        let text = serde_json::to_string(&digest).unwrap();
+        assert_eq!(serde_json::from_str::<Digest>(&text).unwrap(), digest);
+        assert!(serde_json::from_str::<Digest>("\"abc\"").is_err());
+        assert!(serde_json::from_str::<Digest>(&text.to_uppercase()).is_err());
     }
 }

@@ -18,7 +18,7 @@ mod stream;
 mod time;
 
 pub use adapter::{Adapter, AdapterRole, Adapters, AdaptersError};
-pub use digest::Digest;
+pub use digest::{Digest, NotADigest};
 pub use engine::Tier;
 pub use ids::{
     AdapterId, ContentId, DocumentId, ReplicaId, RequestId, SessionId, TaskId, TenantId, TrustGroupId,

@@ -79,6 +79,8 @@ pub struct Record<'a> {
     pub first_token_ns: Option<Nanos>,
     /// When its last token came.
     pub last_token_ns: Option<Nanos>,
+    /// When it ended for its client, well or badly.
+    pub ended_ns: Nanos,
     /// Longest gap between two of its tokens.
     pub itl_max_ns: Option<Nanos>,
     /// Tokens in.

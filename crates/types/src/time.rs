@@ -6,7 +6,9 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
 /// Nanoseconds since the start of a run, or a length of time. Integer, so that a sum is exact and an order total.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 

@@ -77,11 +77,12 @@ fn examine(plan: &Prepared) -> DoctorDocument {
 /// Whether run folders can be made below `folder`: a file is made and removed in its nearest parent that exists.
 fn writable(folder: &Path) -> Result<(), String> {
     let absolute = std::path::absolute(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let existing = absolute.ancestors().find(|parent| parent.exists()).map_or_else(PathBuf::new, Path::to_path_buf);
+    let existing =
+        absolute.ancestors().find(|parent| parent.exists()).map_or_else(PathBuf::new, Path::to_path_buf);
     let probe = existing.join(format!(".acb-doctor-{}", std::process::id()));
-    std::fs::write(&probe, b"probe")
-        .and_then(|()| std::fs::remove_file(&probe))
-        .map_err(|error| format!("{}: can't be written ({error}); choose another --output-dir", existing.display()))
+    std::fs::write(&probe, b"probe").and_then(|()| std::fs::remove_file(&probe)).map_err(|error| {
+        format!("{}: can't be written ({error}); choose another --output-dir", existing.display())
+    })
 }
 
 fn text(document: &DoctorDocument) -> String {

@@ -82,7 +82,13 @@ fn markdown(what: Listed, items: &[Item]) -> String {
     let mut out = format!("# {title}\n\n| name | what | |\n|---|---|---|\n");
     for item in items {
         // Writing to a String can't fail.
-        let _ = writeln!(out, "| `{}` | {} | {} |", item.name, item.summary, item.detail.as_deref().unwrap_or(""));
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} |",
+            item.name,
+            item.summary,
+            item.detail.as_deref().unwrap_or("")
+        );
     }
     out
 }

@@ -9,7 +9,7 @@ use crate::interrupt::Interrupt;
 use crate::plan::{Cell, cells};
 use crate::replay::{Replay, replay};
 use crate::spec::{ExperimentSpec, Faults, Located, Report, check};
-use acb_evidence::Divergence;
+use acb_evidence::render_divergence;
 use miette::{IntoDiagnostic, miette};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -205,7 +205,8 @@ pub fn render(plan: &Prepared) -> String {
     let _ = writeln!(out, "{}\n", headline(plan));
     let _ = writeln!(out, "{}", arms_table(&document.arms));
     let _ = writeln!(out, "{}", costs_table(plan));
-    let _ = writeln!(out, "{}", render_divergence(&plan.replay.divergence));
+    let _ = writeln!(out, "{}", render_divergence(&plan.replay.divergence, super::report::columns()));
+    let _ = writeln!(out, "{}", render_divergence(&plan.replay.divergence, super::report::columns()));
     let _ = writeln!(out, "{}", gates_table(&document.gates));
     if document.refused {
         let _ = writeln!(out, "The plan is refused: a gate above says why. Nothing was started.");
@@ -257,7 +258,8 @@ fn arms_table(arms: &[PlannedArm]) -> comfy_table::Table {
 }
 
 fn costs_table(plan: &Prepared) -> comfy_table::Table {
-    let Estimate { runs, requests, tokens, simulated_s, wall_s, disk_bytes, gpu_hours, jobs } = &plan.estimate;
+    let Estimate { runs, requests, tokens, simulated_s, wall_s, disk_bytes, gpu_hours, jobs } =
+        &plan.estimate;
     let experiment = &plan.experiment;
     let mut table = table(&["plan", ""]);
     let mut row = |what: &str, value: String| {
@@ -280,9 +282,11 @@ fn gates_table(gates: &[Verdict]) -> comfy_table::Table {
     let mut table = table(&["gate", "verdict", "finding"]);
     for gate in gates {
         let remedy = gate.remedy.as_ref().map(|remedy| format!(" Remedy: {remedy}.")).unwrap_or_default();
-        table.add_row([gate.gate.to_owned(), gate.status.as_str().to_owned(), format!("{}.{remedy}", gate.finding)]);
+        table.add_row([
+            gate.gate.to_owned(),
+            gate.status.as_str().to_owned(),
+            format!("{}.{remedy}", gate.finding),
+        ]);
     }
     table
 }
-
-fn render_divergence(divergence: &Divergence) -> String { format!("{divergence:?}") }

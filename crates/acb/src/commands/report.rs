@@ -8,6 +8,7 @@ use acb_evidence::{
 use miette::{IntoDiagnostic, miette};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -37,9 +38,18 @@ pub fn analyse(paths: &[PathBuf]) -> miette::Result<Analysis> {
         all.skipped.extend(loaded.skipped);
         all.sweeps.extend(loaded.sweeps);
     }
+    // A run named by two of the paths is one run.
+    let canonical = |folder: &Path| folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
+    let mut seen = BTreeSet::new();
+    all.runs.retain(|run| seen.insert(canonical(&run.folder)));
+    all.skipped.retain(|skipped| seen.insert(canonical(&skipped.folder)));
+    all.sweeps.retain(|sweep| seen.insert(canonical(&sweep.folder)));
     if all.runs.is_empty() {
         let found = all.skipped.iter().map(|s| format!("\n{}: {}", s.folder.display(), s.why));
-        return Err(miette!("no complete run among the paths given; `acb run` makes some{}", found.collect::<String>()));
+        return Err(miette!(
+            "no complete run among the paths given; `acb run` makes some{}",
+            found.collect::<String>()
+        ));
     }
     let part = |loaded: Loaded| {
         let rule = match loaded.sweeps.first() {
@@ -56,7 +66,8 @@ impl Analysis {
     /// For a terminal of this many columns.
     #[must_use]
     pub fn terminal(&self, columns: u16) -> String {
-        let part = |(loaded, comparisons): &(Loaded, Comparisons)| render_terminal(loaded, comparisons, columns);
+        let part =
+            |(loaded, comparisons): &(Loaded, Comparisons)| render_terminal(loaded, comparisons, columns);
         self.parts.iter().map(part).collect::<Vec<_>>().join("\n")
     }
 

@@ -4,7 +4,9 @@ use super::plan::{Prepared, document, jobs, load, prepare, render};
 use super::{Exit, print, print_json};
 use crate::cli::RunArgs;
 use crate::interrupt::Interrupt;
-use crate::sweep::{OnError, Options, StartedCells, SweepState, SweepStatus, record_digest, run, sweep_folder};
+use crate::sweep::{
+    OnError, Options, StartedCells, SweepState, SweepStatus, record_digest, run, sweep_folder,
+};
 use acb_evidence::write_atomically;
 use miette::{IntoDiagnostic, miette};
 use schemars::JsonSchema;
@@ -61,7 +63,11 @@ fn conclude(args: &RunArgs, prepared: &Prepared, status: SweepStatus) -> miette:
     let exit = match status.state {
         SweepState::Complete => Exit::Done,
         SweepState::Interrupted => {
-            eprintln!("interrupted after {} of {} runs; --resume goes on", status.completed + status.skipped, status.planned);
+            eprintln!(
+                "interrupted after {} of {} runs; --resume goes on",
+                status.completed + status.skipped,
+                status.planned
+            );
             Exit::Failed
         }
         SweepState::Failed | SweepState::Running => Exit::Failed,

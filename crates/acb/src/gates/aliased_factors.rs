@@ -26,10 +26,18 @@ pub(super) fn verdict(experiment: &Experiment) -> Result<Verdict, SetUpError> {
     found.sort();
     found.dedup_by(|a, b| a.0 == b.0);
     Ok(match found.is_empty() {
-        true => pass(GATE, format!("no two of session, tenant, task, layout and document determine each other ({seen} requests)")),
+        true => pass(
+            GATE,
+            format!(
+                "no two of session, tenant, task, layout and document determine each other ({seen} requests)"
+            ),
+        ),
         false => refuse(
             GATE,
-            format!("can't be told apart: {}", found.iter().map(|f| f.1.as_str()).collect::<Vec<_>>().join("; ")),
+            format!(
+                "can't be told apart: {}",
+                found.iter().map(|f| f.1.as_str()).collect::<Vec<_>>().join("; ")
+            ),
             "draw them independently (another workload kind, more sessions per tenant), or allow it by --allow aliased-factors",
         ),
     })

@@ -10,9 +10,13 @@ pub(super) fn verdict(seen: &Evidence<'_>) -> Verdict {
     let (arms, divergence) = (&seen.experiment.arms, &seen.replay.divergence);
     let classes = classes(arms, divergence);
     let decisions: u64 = divergence.levels.iter().map(|level| level.requests).sum();
-    let alike: Vec<String> = classes.iter().filter(|class| class.len() > 1).map(|c| sentence(arms, c)).collect();
+    let alike: Vec<String> =
+        classes.iter().filter(|class| class.len() > 1).map(|c| sentence(arms, c)).collect();
     if alike.is_empty() {
-        return pass(GATE, format!("every pair of arms differs somewhere ({decisions} replayed requests per arm)"));
+        return pass(
+            GATE,
+            format!("every pair of arms differs somewhere ({decisions} replayed requests per arm)"),
+        );
     }
     let finding = format!("{} on all {decisions} replayed requests", alike.join("; "));
     let untestable = classes.iter().any(|class| {

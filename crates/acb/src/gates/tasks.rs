@@ -16,7 +16,10 @@ pub(super) fn verdict(experiment: &Experiment) -> Result<Verdict, SetUpError> {
         let (family, case) = (first.family.name(), first.case);
         return Ok(refuse(
             GATE,
-            format!("the {family} scorer gives {} for a {case} answer and must give {}", first.got, first.wanted),
+            format!(
+                "the {family} scorer gives {} for a {case} answer and must give {}",
+                first.got, first.wanted
+            ),
             "use another version of this program; this one scores wrongly",
         ));
     }
@@ -36,7 +39,11 @@ pub(super) fn verdict(experiment: &Experiment) -> Result<Verdict, SetUpError> {
     Ok(match (unanswerable.first(), read) {
         (Some(first), _) => refuse(
             GATE,
-            format!("{} of {} sampled questions can't be answered from their prompts: {first}", unanswerable.len(), read + unanswerable.len()),
+            format!(
+                "{} of {} sampled questions can't be answered from their prompts: {first}",
+                unanswerable.len(),
+                read + unanswerable.len()
+            ),
             "lengthen workload.document_tokens, so that the document states what is asked",
         ),
         (None, 0) => note(
@@ -44,6 +51,9 @@ pub(super) fn verdict(experiment: &Experiment) -> Result<Verdict, SetUpError> {
             "this workload's prompts have no text here, so nothing could be read",
             "a kind with documents would be checked",
         ),
-        (None, read) => pass(GATE, format!("{read} sampled questions answered from their prompts; scorers pass their self-test")),
+        (None, read) => pass(
+            GATE,
+            format!("{read} sampled questions answered from their prompts; scorers pass their self-test"),
+        ),
     })
 }

@@ -240,15 +240,15 @@ impl ExperimentSpec {
         pairs.collect()
     }
 
-    /// The arm that is run twice: the one named, else the first baseline, else the first arm; `None` when that is off.
+    /// The arm that is run twice: the one named, else the first treatment, else the first arm; `None` when that is off.
     #[must_use]
     pub fn aa_arm(&self) -> Option<&ArmSpec> {
         match &self.aa {
             AaSpec::Off => None,
             AaSpec::Arm(chosen) => self.arm(&chosen.name),
             AaSpec::Auto => {
-                let baseline = self.arms.iter().find(|arm| self.role(arm) == RoleSpec::Baseline);
-                baseline.or(self.arms.first())
+                let treatment = self.arms.iter().find(|arm| self.role(arm) == RoleSpec::Treatment);
+                treatment.or(self.arms.first())
             }
         }
     }

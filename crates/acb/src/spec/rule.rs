@@ -120,7 +120,7 @@ pub enum RoutingRecords {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum AaSpec {
-    /// The first baseline, else the first arm.
+    /// The first treatment, else the first arm.
     #[default]
     Auto,
     /// None.

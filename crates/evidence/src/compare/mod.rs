@@ -269,3 +269,6 @@ fn adjust(family: &mut [&mut Contrast], alpha: f64) {
         contrast.settle(adjusted, alpha);
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -157,7 +157,39 @@ fn levels_ascend_as_numbers_and_the_family_spans_them() {
     }
     let seen = of(&runs);
     let rates: Vec<_> = seen.levels.iter().map(|level| level.levels["rate_rps"].as_f64().unwrap()).collect();
-    assert_eq!((rates, seen.family), (vec![9.0, 10.0, 100.0], 6));
+    assert_eq!(rates, [9.0, 10.0, 100.0]);
+    let by_level: usize = seen.levels.iter().map(|level| level.primary.len()).sum();
+    assert_eq!((seen.family, seen.overall.len(), by_level), (2, 2, 6));
+}
+
+#[test]
+fn over_levels_the_effect_is_the_mean_of_log_ratios_block_by_block() {
+    let mut runs = Vec::new();
+    for (rate, factor) in [(1.0, 2.0), (2.0, 8.0)] {
+        let mut at_rate = toy_runs(6);
+        for run in &mut at_rate {
+            run.manifest.levels = [("rate_rps".into(), rate.into())].into();
+            let value = if run.manifest.arm == "smart" { factor } else { 1.0 };
+            let metric = run.summary.metrics.get_mut("quality_adjusted_slo_goodput").unwrap();
+            metric.value = Some(value);
+        }
+        runs.extend(at_rate);
+    }
+    let seen = of(&runs);
+    let Effect::Ratio(range) = &seen.overall[0].effect else { panic!("{:?}", seen.overall[0]) };
+    assert!((range.estimate - 4.0).abs() < 1e-9, "the geometric mean of 2 and 8, not {}", range.estimate);
+    assert_eq!((seen.overall[0].blocks, seen.overall[0].p), (6, Some(2.0 / 64.0)));
+}
+
+#[test]
+fn over_levels_a_zero_or_a_missing_level_gives_no_number() {
+    let mut runs = toy_runs(6);
+    let mut other = toy_runs(6);
+    other.iter_mut().for_each(|r| r.manifest.levels = [("rate_rps".into(), 2.0.into())].into());
+    other[0].summary.metrics.get_mut("quality_adjusted_slo_goodput").unwrap().value = Some(0.0);
+    runs.extend(other);
+    let seen = of(&runs);
+    assert!(seen.overall.iter().any(|c| matches!(&c.effect, Effect::NotEstimable { .. })));
 }
 
 #[test]

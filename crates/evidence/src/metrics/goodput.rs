@@ -57,7 +57,12 @@ mod tests {
     #[test]
     fn on_time_requests_count_over_the_wall_time() {
         // Bound 60 ms; wall from 0 to 500 ms. Two of four are on time.
-        let late = Record { first_token_ns: Some(ms(161)), last_token_ns: Some(ms(500)), ..record(1) };
+        let late = Record {
+            first_token_ns: Some(ms(161)),
+            last_token_ns: Some(ms(500)),
+            ended_ns: ms(500),
+            ..record(1)
+        };
         let records = [record(0), late, record(2), failure(3, Outcome::TimedOut)];
         check(&records, "goodput", 4.0);
         check(&records, "ttft_goodput", 4.0);

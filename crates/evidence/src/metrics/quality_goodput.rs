@@ -56,7 +56,12 @@ mod tests {
     fn only_quality_on_time_counts() {
         // Wall 0 to 500 ms. On time: 1.0 and 0.25; late: 1.0; failed: 0.
         let weak = Record { quality: Some(0.25), ..record(2) };
-        let late = Record { first_token_ns: Some(ms(161)), last_token_ns: Some(ms(500)), ..record(1) };
+        let late = Record {
+            first_token_ns: Some(ms(161)),
+            last_token_ns: Some(ms(500)),
+            ended_ns: ms(500),
+            ..record(1)
+        };
         let records = [record(0), late, weak, failure(3, Outcome::TimedOut)];
         check(&records, "quality_adjusted_slo_goodput", 2.5);
         let value = |name| of(&records, name).value.unwrap();

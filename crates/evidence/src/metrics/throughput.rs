@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn answered_work_counts_over_the_wall_time() {
         // Due at 0 ms, last end at 1000 ms: one second, the failure's due time within it.
-        let last = Record { last_token_ns: Some(ms(1000)), ..record(1) };
+        let last = Record { last_token_ns: Some(ms(1000)), ended_ns: ms(1000), ..record(1) };
         let records = [record(0), last, failure(2, Outcome::Failed)];
         check(&records, "request_throughput", 2.0);
         check(&records, "output_token_throughput", 10.0);
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn no_wall_time_means_no_rate() {
         check_absent(&[], "request_throughput", "no records");
-        let instant = Record { sent_ns: ms(0), ..failure(0, Outcome::Rejected) };
+        let instant = Record { sent_ns: ms(0), ended_ns: ms(0), ..failure(0, Outcome::Rejected) };
         check_absent(&[instant], "request_throughput", "wall time is zero");
     }
 }

@@ -1,10 +1,10 @@
 //! What was asked, what was run, how far it carries, and what is missing.
 
 use super::document::Document;
-use super::level::title;
 use super::number::percent;
 use crate::{ArmRole, Comparisons, Divergence, DivergenceLevel, Loaded, SweepPlan, metric};
 use acb_types::Source;
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 pub(super) fn head(document: &mut Document, loaded: &Loaded, comparisons: &Comparisons) {
@@ -102,44 +102,74 @@ fn role(role: &ArmRole) -> String {
     }
 }
 
-/// The divergence matrices: one cell says both how often the adapter and how often the replica differ.
-pub(super) fn divergence(document: &mut Document, loaded: &Loaded) {
-    for divergence in loaded.sweeps.iter().filter_map(|sweep| sweep.divergence.as_ref()) {
-        document.heading(2, "How often arms decide differently");
-        document.text("Share of planned requests for which two arms choose different adapters / different replicas, in percent.");
-        for level in &divergence.levels {
-            document.text(format!("{} ({} requests replayed)", title(&level.levels), level.requests));
-            document.table([&["arm".to_owned()], &divergence.arms[..]].concat(), matrix(divergence, level));
-        }
-    }
+/// The divergence matrices of the sweeps.
+pub(super) fn divergences(loaded: &Loaded) -> impl Iterator<Item = &Divergence> {
+    loaded.sweeps.iter().filter_map(|sweep| sweep.divergence.as_ref())
 }
 
-fn matrix(divergence: &Divergence, level: &DivergenceLevel) -> Vec<Vec<String>> {
-    let share = |matrix: &[Vec<f64>], i: usize, j: usize| {
-        matrix.get(i).and_then(|row| row.get(j)).map_or_else(|| "?".to_owned(), |share| tenths(100.0 * share))
-    };
-    let cell = |i: usize, j: usize| match i == j {
-        true => String::new(),
-        false => format!("{} / {}", share(&level.adapter, i, j), share(&level.replica, i, j)),
-    };
+/// One matrix over all levels: one cell says both how often the adapter and how often the replica differ.
+pub(super) fn divergence(document: &mut Document, divergence: &Divergence) {
+    let replayed: u64 = divergence.levels.iter().map(|level| level.requests).sum();
+    document.heading(2, "How often arms decide differently");
+    document.text(format!(
+        "Share of {replayed} planned requests, all levels together, for which two arms choose different adapters / \
+         different replicas, in percent. By level: divergence.json."
+    ));
+    let numbers = (1..=divergence.arms.len()).map(|number| number.to_string());
+    document.table(["".to_owned(), "arm".to_owned()].into_iter().chain(numbers), matrix(divergence));
+}
+
+fn matrix(divergence: &Divergence) -> Vec<Vec<String>> {
     let n = divergence.arms.len();
-    let row =
-        |(i, arm): (usize, &String)| [arm.clone()].into_iter().chain((0..n).map(|j| cell(i, j))).collect();
+    let cell = |i: usize, j: usize| match i.cmp(&j) {
+        Ordering::Equal => "=".to_owned(),
+        Ordering::Less => String::new(),
+        Ordering::Greater => {
+            let adapter = pooled(divergence, |level| &level.adapter, i, j);
+            let replica = pooled(divergence, |level| &level.replica, i, j);
+            format!("{adapter}/{replica}")
+        }
+    };
+    let row = |(i, arm): (usize, &String)| {
+        [(i + 1).to_string(), arm.clone()].into_iter().chain((0..n).map(|j| cell(i, j))).collect()
+    };
     divergence.arms.iter().enumerate().map(row).collect()
 }
 
-/// To a tenth of a percent, but never to zero: an arm that differs once differs.
+/// Share over all levels, each weighted by its requests; `?` when a level lacks it.
+fn pooled(
+    divergence: &Divergence,
+    matrix: impl Fn(&DivergenceLevel) -> &Vec<Vec<f64>>,
+    i: usize,
+    j: usize,
+) -> String {
+    let (mut differing, mut all) = (0.0, 0.0);
+    for level in &divergence.levels {
+        let Some(share) = matrix(level).get(i).and_then(|row| row.get(j)) else { return "?".to_owned() };
+        differing += share * level.requests as f64;
+        all += level.requests as f64;
+    }
+    if all > 0.0 { tenths(100.0 * differing / all) } else { "?".to_owned() }
+}
+
+/// Two digits, but never down to zero or up to 100: an arm that differs once differs, and one that agrees once agrees.
 fn tenths(percent: f64) -> String {
     match percent {
         0.0 => "0".to_owned(),
         percent if percent < 0.1 => "<0.1".to_owned(),
-        percent => format!("{percent:.1}"),
+        percent if percent < 10.0 => format!("{percent:.1}"),
+        percent if percent < 100.0 => format!("{:.0}", percent.min(99.0)),
+        _ => "100".to_owned(),
     }
 }
 
 pub(super) fn notes(document: &mut Document, loaded: &Loaded, comparisons: &Comparisons) {
     document.heading(2, "Notes");
     document.bullets(method(loaded, comparisons));
+}
+
+/// Folders that are no evidence.
+pub(super) fn left_out(document: &mut Document, loaded: &Loaded) {
     if !loaded.skipped.is_empty() {
         document.heading(2, "Runs left out");
         document.text(format!(
@@ -158,7 +188,8 @@ fn method(loaded: &Loaded, comparisons: &Comparisons) -> Vec<String> {
     let mut notes = vec![
         "The unit of analysis is the run: one number per arm and block. Arms of a block share arrivals, prompts and difficulties.".to_owned(),
         format!("Effects are Hodges-Lehmann estimates over blocks of the log ratio, shown as a ratio with an interval of at least {confidence} that inverts the exact signed-rank test; each interval stands for itself. p is of the exact two-sided sign-flip test."),
-        format!("Holm's adjustment is over the {family} tests of the primary family, all levels together; at level {alpha} at least {blocks_needed} blocks are needed for any of them to pass."),
+        format!("Holm's adjustment is over the {family} tests of the primary family; at level {alpha} at least {blocks_needed} blocks are needed for any of them to pass."),
+        "With several levels the primary family is each pair's mean log ratio over levels, block by block; the comparisons at single levels are a second family, adjusted among themselves.".to_owned(),
         "\"No difference shown\" is no proof of equality. Exploratory tables have no verdicts.".to_owned(),
         "Wall time runs from the first due time to the last end. Failures are SLO misses of quality 0. Quantiles are given only where the sample can bound them: p99 from 299 answers.".to_owned(),
     ];

@@ -84,9 +84,10 @@ impl Part {
             }
             Self::Table(names, rows) => {
                 let mut table = Table::new();
-                table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+                table.load_style(presets::ASCII_MARKDOWN);
                 table.set_content_arrangement(ContentArrangement::Dynamic).set_width(columns);
-                table.set_header(names).add_rows(rows);
+                table.set_header(names.iter().map(|name| one_line(name)));
+                table.add_rows(rows.iter().map(|row| row.iter().map(|cell| one_line(cell))));
                 table.to_string() + "\n"
             }
         }

@@ -47,13 +47,18 @@ pub(super) fn level(
     document.bullets(missing.collect());
 }
 
-/// A level in words.
+/// A level in words; a factor is named by the last part of its path where that is enough.
 pub(super) fn title(levels: &Levels) -> String {
     if levels.is_empty() {
         return "The only level".to_owned();
     }
+    let last = |path: &str| path.rsplit('.').next().unwrap_or(path).to_owned();
+    let name = |path: &String| {
+        let alike = levels.keys().filter(|other| last(other) == last(path)).count();
+        if alike > 1 { path.clone() } else { last(path) }
+    };
     let words: Vec<String> =
-        levels.iter().map(|(name, value)| format!("{name} = {}", plain(value))).collect();
+        levels.iter().map(|(path, value)| format!("{} = {}", name(path), plain(value))).collect();
     words.join(", ")
 }
 
@@ -71,7 +76,8 @@ fn source(source: Source) -> &'static str {
 
 fn primary(document: &mut Document, comparisons: &Comparisons, level: &LevelComparison) {
     let Comparisons { metric, better, .. } = comparisons;
-    document.heading(3, format!("Primary: {metric}, arm over baseline ({better} is better)"));
+    let family = if comparisons.overall.is_empty() { "Primary" } else { "By level" };
+    document.heading(3, format!("{family}: {metric}, arm over baseline ({better} is better)"));
     let row = |c: &Contrast| {
         vec![
             format!("{} / {}", c.pair.arm, c.pair.against),
@@ -88,7 +94,7 @@ fn primary(document: &mut Document, comparisons: &Comparisons, level: &LevelComp
     let blocks = level.primary.iter().map(|contrast| contrast.blocks).max().unwrap_or(0);
     if level.primary.is_empty() {
         document.text("There is no treatment and baseline to compare.");
-    } else if blocks < comparisons.blocks_needed {
+    } else if comparisons.overall.is_empty() && blocks < comparisons.blocks_needed {
         document.text(format!(
             "ATTENTION: with {blocks} blocks no test of a family of {} can reach {}; {} blocks are needed.",
             comparisons.family, comparisons.alpha, comparisons.blocks_needed
@@ -97,14 +103,14 @@ fn primary(document: &mut Document, comparisons: &Comparisons, level: &LevelComp
 }
 
 /// The level that the interval really has.
-fn reached(contrast: &Contrast) -> String {
+pub(super) fn reached(contrast: &Contrast) -> String {
     match &contrast.effect {
         Effect::Ratio(range) | Effect::Difference { range, .. } => percent(range.level),
         Effect::NotEstimable { .. } => "-".to_owned(),
     }
 }
 
-fn verdict(verdict: Option<Verdict>, rung: &Rung) -> String {
+pub(super) fn verdict(verdict: Option<Verdict>, rung: &Rung) -> String {
     let word = match verdict {
         Some(Verdict::Better) => "better",
         Some(Verdict::Worse) => "worse",

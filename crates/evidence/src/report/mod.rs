@@ -6,8 +6,9 @@ mod design;
 mod document;
 mod level;
 mod number;
+mod summary;
 
-use crate::{Comparisons, Loaded};
+use crate::{Comparisons, Divergence, Loaded};
 use document::Document;
 
 /// The report as Markdown.
@@ -16,20 +17,42 @@ pub fn render_markdown(loaded: &Loaded, comparisons: &Comparisons) -> String {
     document(loaded, comparisons).markdown()
 }
 
-/// The report for a terminal of this many columns.
+/// The report for a terminal of this many columns: the answer on a few screens. Everything by level is in Markdown.
 #[must_use]
 pub fn render_terminal(loaded: &Loaded, comparisons: &Comparisons, columns: u16) -> String {
-    document(loaded, comparisons).terminal(columns)
+    let mut document = Document::default();
+    design::head(&mut document, loaded, comparisons);
+    for divergence in design::divergences(loaded) {
+        design::divergence(&mut document, divergence);
+    }
+    summary::overall(&mut document, comparisons);
+    summary::levels(&mut document, comparisons);
+    summary::replicates(&mut document, comparisons);
+    summary::bounds(&mut document, comparisons);
+    design::left_out(&mut document, loaded);
+    document.terminal(columns)
+}
+
+/// How often arms decide differently, for a terminal of this many columns.
+#[must_use]
+pub fn render_divergence(divergence: &Divergence, columns: u16) -> String {
+    let mut document = Document::default();
+    design::divergence(&mut document, divergence);
+    document.terminal(columns)
 }
 
 fn document(loaded: &Loaded, comparisons: &Comparisons) -> Document {
     let mut document = Document::default();
     design::head(&mut document, loaded, comparisons);
-    design::divergence(&mut document, loaded);
+    summary::overall(&mut document, comparisons);
+    for divergence in design::divergences(loaded) {
+        design::divergence(&mut document, divergence);
+    }
     for level in &comparisons.levels {
         level::level(&mut document, loaded, comparisons, level);
     }
     design::notes(&mut document, loaded, comparisons);
+    design::left_out(&mut document, loaded);
     document
 }
 

@@ -57,7 +57,7 @@ impl RoutingPolicy for Oracle {
     fn route(&mut self, request: &Request, state: &DispatchState, _: &mut Stream) -> Decision {
         let replica = state.least_in_flight();
         let here = state.replicas[replica.index()].in_flight_by_adapter.iter().map(|&(adapter, _)| adapter);
-        let anywhere = state.adapters.iter().map(|a| Some(a.id));
+        let anywhere = state.adapters.offered().map(|a| Some(a.id));
         let mut best = (f64::NEG_INFINITY, None);
         let named = request.required_adapter.map(Some);
         let offered = std::iter::once(None).chain(here).chain(anywhere).filter(|_| named.is_none());

@@ -182,7 +182,7 @@ impl SeedScoreSpec {
             AdapterRole::Multitask => self.candidates == SeedCandidates::WithMultitask,
             AdapterRole::Placebo => false,
         };
-        adapters.iter().filter(|a| offers(a.role)).map(|a| a.id).collect()
+        adapters.offered().filter(|a| offers(a.role)).map(|a| a.id).collect()
     }
 }
 

@@ -1,0 +1,123 @@
+//! The answer first: effects over all levels, and one line per level.
+
+use super::document::Document;
+use super::level::{reached, title, verdict};
+use super::number::{effect, p_value, percent};
+use crate::{Comparisons, Contrast, Effect, LevelComparison, Pair, Verdict};
+use std::collections::BTreeMap;
+
+/// The primary family where there are several levels.
+pub(super) fn overall(document: &mut Document, comparisons: &Comparisons) {
+    if comparisons.overall.is_empty() {
+        return;
+    }
+    let Comparisons { metric, better, .. } = comparisons;
+    document.heading(2, format!("Primary: {metric} over all levels, arm over baseline ({better} is better)"));
+    let row = |c: &Contrast| {
+        vec![
+            format!("{} / {}", c.pair.arm, c.pair.against),
+            effect(c),
+            reached(c),
+            c.blocks.to_string(),
+            p_value(c.p),
+            p_value(c.p_adjusted),
+            verdict(c.verdict, &comparisons.rung),
+        ]
+    };
+    let rows = comparisons.overall.iter().map(row).collect();
+    document.table(["comparison", "ratio", "interval level", "blocks", "p", "p (Holm)", "verdict"], rows);
+    let blocks = comparisons.overall.iter().map(|contrast| contrast.blocks).max().unwrap_or(0);
+    if blocks < comparisons.blocks_needed {
+        document.text(format!(
+            "ATTENTION: with {blocks} blocks no test of a family of {} can reach {}; {} blocks are needed.",
+            comparisons.family, comparisons.alpha, comparisons.blocks_needed
+        ));
+    }
+    document.text("Ratio: geometric mean over levels within a block, then over blocks.");
+}
+
+/// The primary pairs by level: one line per level, one column per pair.
+pub(super) fn levels(document: &mut Document, comparisons: &Comparisons) {
+    let mut pairs: Vec<&Pair> = Vec::new();
+    for contrast in comparisons.levels.iter().flat_map(|level| &level.primary) {
+        if !pairs.contains(&&contrast.pair) {
+            pairs.push(&contrast.pair);
+        }
+    }
+    let cell = |level: &LevelComparison, pair: &Pair| {
+        let Some(contrast) = level.primary.iter().find(|c| c.pair == *pair) else { return "-".to_owned() };
+        let mark = match contrast.verdict {
+            Some(Verdict::Better | Verdict::Worse) => " *",
+            _ => "",
+        };
+        format!("{}{mark}", effect(contrast))
+    };
+    let row = |level: &LevelComparison| {
+        [title(&level.levels)].into_iter().chain(pairs.iter().map(|pair| cell(level, pair))).collect()
+    };
+    let names = pairs.iter().map(|pair| format!("{} / {}", pair.arm, pair.against));
+    document.heading(2, format!("By level: {}, ratio with interval", comparisons.metric));
+    document
+        .table(["level".to_owned()].into_iter().chain(names), comparisons.levels.iter().map(row).collect());
+    document.text(format!(
+        "* p (Holm, over all of this table) is at most {}. A level without it shows no difference of its own.",
+        comparisons.alpha
+    ));
+    for missing in comparisons.levels.iter().flat_map(|level| &level.missing) {
+        document.text(format!("Missing: arm {}, block {}: {}.", missing.arm, missing.block, missing.why));
+    }
+}
+
+/// Every A/A pair at every level.
+pub(super) fn replicates(document: &mut Document, comparisons: &Comparisons) {
+    document.heading(2, "A/A: an arm against its repetition, expected to contain 1");
+    let rows = comparisons.levels.iter().flat_map(|level| {
+        level.replicates.iter().map(|c| {
+            let finding = match c.excludes_no_difference() {
+                None => "not estimable",
+                Some(false) => "as expected",
+                Some(true) => "ATTENTION: a difference where there should be none (expected in 1 of 20)",
+            };
+            let pair = format!("{} / {}", c.pair.arm, c.pair.against);
+            vec![title(&level.levels), pair, effect(c), finding.to_owned()]
+        })
+    });
+    let rows: Vec<_> = rows.collect();
+    match rows.is_empty() {
+        true => document.text("There is no A/A arm, so nothing shows that the comparison itself is sound."),
+        false => document.table(["level", "comparison", "ratio", "finding"], rows),
+    }
+}
+
+/// The share of each bound that an arm reaches, from the worst level to the best.
+pub(super) fn bounds(document: &mut Document, comparisons: &Comparisons) {
+    let mut reached: BTreeMap<(&str, &str), (Vec<f64>, usize)> = BTreeMap::new();
+    for contrast in comparisons.levels.iter().flat_map(|level| &level.bounds) {
+        let entry = reached.entry((&contrast.pair.against, &contrast.pair.arm)).or_default();
+        if let Effect::Ratio(range) = &contrast.effect {
+            entry.0.push(range.estimate);
+        }
+        entry.1 += contrast.better_in.len();
+    }
+    if reached.is_empty() {
+        return;
+    }
+    document.heading(2, "Share of the bound reached (a bound is no competitor)");
+    let row = |((bound, arm), (shares, above)): ((&str, &str), (Vec<f64>, usize))| {
+        let least = shares.iter().copied().reduce(f64::min);
+        let most = shares.iter().copied().reduce(f64::max);
+        let shares = match (least, most) {
+            (Some(least), Some(most)) => format!("{} to {}", percent(least), percent(most)),
+            _ => "not estimable".to_owned(),
+        };
+        let check = match above {
+            0 => "never above it".to_owned(),
+            runs => format!("ATTENTION: above the bound in {runs} runs, so it bounds nothing there"),
+        };
+        vec![arm.to_owned(), bound.to_owned(), shares, check]
+    };
+    document.table(
+        ["arm", "bound", "share, worst to best level", "check"],
+        reached.into_iter().map(row).collect(),
+    );
+}
