@@ -6,7 +6,6 @@ use crate::WorkloadError;
 use acb_types::Nanos;
 use rustc_hash::FxHashSet;
 use schemars::JsonSchema;
-use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
