@@ -15,9 +15,10 @@ use std::collections::VecDeque;
 pub enum Service {
     /// On the replicas of the cluster, where they wait for each other.
     Contended,
-    /// Each at once, alone on a replica of its own, with its adapter in a slot and the longest prefix cached that any
-    /// cache could hold (of any request that came before it, whatever its adapter and salt). No policy with the same
-    /// choice of adapters can be faster for any request: a bound, not a system. The decision's replica is ignored.
+    /// Each at once, alone on a replica of its own, at the base model's cost whatever its adapter, with the longest
+    /// prefix cached that any cache could hold (of any request that came before it, whatever its adapter and salt). No
+    /// policy can be faster for any request, whatever adapters it chooses: a bound, not a system. The decision's
+    /// replica is ignored.
     Uncontended,
 }
 

@@ -1,4 +1,7 @@
 //! Service without contention: what each request would see alone on a replica with everything that it needs in place.
+//!
+//! Adapters cost nothing here: a policy that serves the same request from the base model would otherwise be faster than
+//! the bound, and the bound's run would not be the first to end.
 
 use crate::agenda::{Agenda, Event};
 use crate::completion::RunTotals;
@@ -174,8 +177,8 @@ fn first_token_at(rules: &Rules, job: &Job, hit: u32) -> Exact {
     let (mut at, mut computed) = (Exact::from(job.sent), hit);
     while computed < prompt {
         let tokens = (prompt - computed).min(rules.budget);
-        let mut batch = Batch { adapters: u64::from(job.adapter().is_some()), ..Batch::default() };
-        batch.add_prefill(computed, tokens, job.adapter().is_some());
+        let mut batch = Batch::default();
+        batch.add_prefill(computed, tokens, false);
         at += rules.latency.step_time(&batch);
         computed += tokens;
     }
@@ -184,8 +187,8 @@ fn first_token_at(rules: &Rules, job: &Job, hit: u32) -> Exact {
 
 /// The steps of all tokens after the first.
 fn decode_after(rules: &Rules, job: &Job, from: Exact) -> Stretch {
-    let mut batch = Batch { adapters: u64::from(job.adapter().is_some()), ..Batch::default() };
-    batch.add_row(job.request.prompt.tokens(), job.adapter().is_some());
+    let mut batch = Batch::default();
+    batch.add_row(job.request.prompt.tokens(), false);
     let first = rules.latency.step_time(&batch);
     Stretch { from, first, growth: rules.latency.growth(1), steps: 1 }
 }

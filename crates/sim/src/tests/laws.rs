@@ -181,6 +181,15 @@ proptest! {
     }
 
     #[test]
+    fn the_bound_is_not_beaten_by_serving_the_same_request_from_the_base_model(asks in asks(), spec in specs()) {
+        let plain: Vec<_> = asks.iter().map(|ask| Ask { adapter: None, ..ask.clone() }).collect();
+        let (base, bound) = (run(&spec, &plain), run_in(&spec, &asks, Service::Uncontended));
+        for (shared, single) in base.by_id.iter().zip(&bound.by_id).filter(|(_, s)| s.outcome == Outcome::Ok) {
+            prop_assert!(single.first <= shared.first && single.last <= shared.last, "{shared:?} {single:?}");
+        }
+    }
+
+    #[test]
     fn nobody_is_faster_in_company_than_alone(asks in asks(), mut spec in specs(), replicas in 1u32..3) {
         let asks = with_turns(&asks, run(&spec, &asks).totals.end.0);
         spec.replicas = replicas;
