@@ -31,6 +31,9 @@ pub enum CellError {
     /// The simulation broke off.
     #[error("simulation: {0}")]
     Sim(#[from] SimError),
+    /// The workload's file changed under the run.
+    #[error("workload: {0}; a data file changed while it was read")]
+    Source(String),
     /// A row file can't be written.
     #[error("{}: {source}; free space or choose another --output-dir, then --resume", path.display())]
     Write {
@@ -142,6 +145,9 @@ fn simulate(
     }
     if interrupt.requested() {
         return Ok(None);
+    }
+    if let Some(fault) = source.fault() {
+        return Err(CellError::Source(fault.to_string()));
     }
     assert_recorded(&totals, *recorded);
     server.finish().map_err(write)?;

@@ -7,7 +7,7 @@ use crate::spec::truth::QualitySource;
 use crate::spec::{ArmSpec, ExperimentSpec, PriorKind, RoleSpec};
 use crate::table::{TableError, read_table};
 use acb_evidence::{ArmRole, Levels};
-use acb_routing::{PolicySpec, Router, RouterContext, RoutingError};
+use acb_routing::{CostModel, PolicySpec, Router, RouterContext, RoutingError};
 use acb_sim::{Cluster, Service, SimError};
 use acb_types::{AdapterRole, Adapters, AdaptersError, Digest, Outcomes, QualityTable, Seed, TaskId};
 use acb_workload::{Workload, WorkloadContext, WorkloadError};
@@ -211,7 +211,10 @@ impl Level {
         };
         let context = RouterContext {
             replicas: self.spec.cluster.replicas,
-            costs: self.spec.cluster.costs(&adapters),
+            costs: CostModel {
+                output_tokens_mean: self.spec.workload.mean_tokens().1,
+                ..self.spec.cluster.costs(&adapters)
+            },
             adapters,
             prior: Arc::new(self.prior(arm.prior)),
             slo: self.spec.slo.slo(),

@@ -29,12 +29,13 @@ pub struct RecordNames {
 pub fn record<'a>(names: &'a RecordNames, outcomes: &Outcomes, done: &Completion<'_>) -> Record<'a> {
     let request = done.request;
     let quality = match done.outcome {
-        Outcome::Ok => outcomes.quality(request.id, request.task, done.decision.adapter),
+        Outcome::Ok => outcomes.quality(request, done.decision.adapter),
         _ => 0.0,
     };
     Record {
         v: RECORD_VERSION,
         request: request.id,
+        ask: request.ask,
         session: request.session,
         turn: request.turn,
         tenant: request.tenant,

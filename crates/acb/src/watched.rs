@@ -1,7 +1,7 @@
 //! A source that keeps the structure of what it hands out.
 
 use acb_types::{Nanos, RequestId};
-use acb_workload::{Arrival, RequestSource, Structure, Workload};
+use acb_workload::{Arrival, RequestSource, Structure, Workload, WorkloadError};
 
 /// A workload whose structure and realised popularity are kept.
 pub struct Watched {
@@ -14,6 +14,12 @@ impl Watched {
     #[must_use]
     pub fn new(workload: Workload) -> Self {
         Self { workload, structure: Structure::default() }
+    }
+
+    /// Why the source ended before its time: a file that changed after it was checked.
+    #[must_use]
+    pub fn fault(&self) -> Option<&WorkloadError> {
+        self.workload.fault()
     }
 
     /// What was handed out, as the manifest shows it.

@@ -22,6 +22,7 @@ pub(crate) fn record(id: u64) -> Record<'static> {
     Record {
         v: RECORD_VERSION,
         request: RequestId(id),
+        ask: id,
         session: SessionId(id),
         turn: 0,
         tenant: TenantId((id % 2) as u32),

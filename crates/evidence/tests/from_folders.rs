@@ -53,6 +53,7 @@ fn record(id: u64, block: u64, late: u64) -> Record<'static> {
     Record {
         v: RECORD_VERSION,
         request: RequestId(id),
+        ask: id,
         session: SessionId(id / 4),
         turn: (id % 4) as u32,
         tenant: TenantId((id % 2) as u32),

@@ -100,6 +100,7 @@ fn request(id: u64) -> Request {
         prompt: Prompt::new([shared, own]),
         max_output_tokens: 128,
         cache_salt: None,
+        ask: id,
         required_adapter: None,
     }
 }

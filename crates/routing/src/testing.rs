@@ -52,6 +52,7 @@ pub(crate) fn request(id: u64, task: u32, tokens: u32) -> Request {
         prompt: prompt(&[(1_000_000 + id, tokens)]),
         max_output_tokens: 16,
         cache_salt: None,
+        ask: id,
         required_adapter: None,
     }
 }

@@ -1,6 +1,6 @@
 //! Quality of an answer by task and adapter: a table of expected values, and the draw for one request.
 
-use crate::{AdapterId, RequestId, Seed, TaskId};
+use crate::{AdapterId, Request, Seed, TaskId};
 use serde::{Deserialize, Serialize};
 
 /// Expected quality in [0, 1] for each task (rows) and each of base, adapter 0, adapter 1, ... (columns).
@@ -97,9 +97,9 @@ impl Outcomes {
 
     /// Realised quality of this request's answer by `adapter`: 0 or 1.
     #[must_use]
-    pub fn quality(&self, request: RequestId, task: TaskId, adapter: Option<AdapterId>) -> f64 {
-        let difficulty = self.difficulty.unit(request.0);
-        f64::from(u8::from(difficulty < self.table.expected(task, adapter)))
+    pub fn quality(&self, request: &Request, adapter: Option<AdapterId>) -> f64 {
+        let difficulty = self.difficulty.unit(request.ask);
+        f64::from(u8::from(difficulty < self.table.expected(request.task, adapter)))
     }
 
     /// The hidden table.

@@ -41,8 +41,10 @@ pub struct AdapterLoad {
 pub struct Record<'a> {
     /// [`RECORD_VERSION`].
     pub v: u32,
-    /// Number within the cell; arms of one block share it.
+    /// Number within the cell, in order of arrival.
     pub request: RequestId,
+    /// What was asked: the same in every arm of a block, also where turns or a closed loop change the numbering.
+    pub ask: u64,
     /// Conversation.
     pub session: SessionId,
     /// Position in the conversation.

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct Request {
     /// Number within the cell.
     pub id: RequestId,
+    /// What is asked, whatever the order in which requests come: the same in every arm of a block, where ids follow the
+    /// order of arrival and turns and closed loops wait for answers.
+    pub ask: u64,
     /// When it is due to be sent. Latency counts from here, so that lateness is data and never silence.
     pub due: Nanos,
     /// The conversation that it belongs to.

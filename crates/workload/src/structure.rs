@@ -205,6 +205,7 @@ mod tests {
             prompt: Prompt::new([Segment { content: first, tokens: 5 }]),
             max_output_tokens: 1,
             cache_salt: None,
+            ask: id,
             required_adapter: None,
         }
     }

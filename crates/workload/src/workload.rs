@@ -320,6 +320,7 @@ impl Makers {
         }
         let request = Request {
             id,
+            ask: key(start, turn),
             due,
             session: sender.session,
             turn: conversation.first_turn + turn,

@@ -43,7 +43,7 @@ struct Oracle {
 
 impl Oracle {
     fn quality(&self, request: &Request, adapter: Option<AdapterId>) -> f64 {
-        self.truth.quality(request.id, request.task, adapter)
+        self.truth.quality(request, adapter)
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
         for id in 0..500 {
             let request = request(id, (id % 4) as u32, 10);
             let chosen = router.dispatch(Nanos::ZERO, &request).adapter;
-            let quality = |adapter| truth.quality(request.id, request.task, adapter);
+            let quality = |adapter| truth.quality(&request, adapter);
             let all = std::iter::once(None).chain((0..5).map(|a| Some(AdapterId(a))));
             assert!(all.map(quality).all(|q| q <= quality(chosen)));
         }

@@ -119,6 +119,7 @@ impl RequestSource for Synthetic {
             prompt: Prompt::new([Segment { content: ContentId(id.0), tokens: prompt }]),
             max_output_tokens: answer,
             cache_salt: None,
+            ask: id.0,
             required_adapter: adapter,
         };
         Some(Arrival { request, truth: Truth { request: id, output_tokens: answer } })

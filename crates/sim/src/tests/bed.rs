@@ -52,6 +52,7 @@ impl Ask {
             prompt: Prompt::new(self.runs.iter().map(run)),
             max_output_tokens: self.answer,
             cache_salt: self.salt,
+            ask: id,
             required_adapter: self.adapter.map(AdapterId),
         };
         Arrival { truth: Truth { request: request.id, output_tokens: self.answer }, request }
