@@ -206,7 +206,6 @@ pub fn render(plan: &Prepared) -> String {
     let _ = writeln!(out, "{}", arms_table(&document.arms));
     let _ = writeln!(out, "{}", costs_table(plan));
     let _ = writeln!(out, "{}", render_divergence(&plan.replay.divergence, super::report::columns()));
-    let _ = writeln!(out, "{}", render_divergence(&plan.replay.divergence, super::report::columns()));
     let _ = writeln!(out, "{}", gates_table(&document.gates));
     if document.refused {
         let _ = writeln!(out, "The plan is refused: a gate above says why. Nothing was started.");

@@ -8,7 +8,8 @@ const GATE: &str = "unit-floor";
 pub(super) fn verdict(experiment: &Experiment) -> Verdict {
     let blocks = experiment.blocks.len();
     let alpha = experiment.spec.decision_rule.alpha;
-    let contrasts = experiment.spec.contrasts().len() * experiment.levels.len();
+    // With several levels the primary family is each contrast over all of them: its size is the number of contrasts.
+    let contrasts = experiment.spec.contrasts().len();
     if contrasts == 0 {
         return note(GATE, "no contrast is tested", "name contrasts under decision_rule to test something");
     }

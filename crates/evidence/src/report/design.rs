@@ -107,28 +107,25 @@ pub(super) fn divergences(loaded: &Loaded) -> impl Iterator<Item = &Divergence> 
     loaded.sweeps.iter().filter_map(|sweep| sweep.divergence.as_ref())
 }
 
-/// One matrix over all levels: one cell says both how often the adapter and how often the replica differ.
+/// One matrix over all levels for adapters, and one for replicas.
 pub(super) fn divergence(document: &mut Document, divergence: &Divergence) {
     let replayed: u64 = divergence.levels.iter().map(|level| level.requests).sum();
     document.heading(2, "How often arms decide differently");
-    document.text(format!(
-        "Share of {replayed} planned requests, all levels together, for which two arms choose different adapters / \
-         different replicas, in percent. By level: divergence.json."
-    ));
-    let numbers = (1..=divergence.arms.len()).map(|number| number.to_string());
-    document.table(["".to_owned(), "arm".to_owned()].into_iter().chain(numbers), matrix(divergence));
+    document.text(format!("Percent of {replayed} planned requests, all levels together. By level: divergence.json."));
+    let columns = |what: &str| {
+        let numbers = (1..=divergence.arms.len()).map(|number| number.to_string());
+        [String::new(), what.to_owned()].into_iter().chain(numbers).collect::<Vec<_>>()
+    };
+    document.table(columns("another adapter than"), matrix(divergence, |level| &level.adapter));
+    document.table(columns("another replica than"), matrix(divergence, |level| &level.replica));
 }
 
-fn matrix(divergence: &Divergence) -> Vec<Vec<String>> {
+fn matrix(divergence: &Divergence, of: fn(&DivergenceLevel) -> &Vec<Vec<f64>>) -> Vec<Vec<String>> {
     let n = divergence.arms.len();
     let cell = |i: usize, j: usize| match i.cmp(&j) {
         Ordering::Equal => "=".to_owned(),
         Ordering::Less => String::new(),
-        Ordering::Greater => {
-            let adapter = pooled(divergence, |level| &level.adapter, i, j);
-            let replica = pooled(divergence, |level| &level.replica, i, j);
-            format!("{adapter}/{replica}")
-        }
+        Ordering::Greater => pooled(divergence, of, i, j),
     };
     let row = |(i, arm): (usize, &String)| {
         [(i + 1).to_string(), arm.clone()].into_iter().chain((0..n).map(|j| cell(i, j))).collect()
@@ -139,13 +136,13 @@ fn matrix(divergence: &Divergence) -> Vec<Vec<String>> {
 /// Share over all levels, each weighted by its requests; `?` when a level lacks it.
 fn pooled(
     divergence: &Divergence,
-    matrix: impl Fn(&DivergenceLevel) -> &Vec<Vec<f64>>,
+    of: fn(&DivergenceLevel) -> &Vec<Vec<f64>>,
     i: usize,
     j: usize,
 ) -> String {
     let (mut differing, mut all) = (0.0, 0.0);
     for level in &divergence.levels {
-        let Some(share) = matrix(level).get(i).and_then(|row| row.get(j)) else { return "?".to_owned() };
+        let Some(share) = of(level).get(i).and_then(|row| row.get(j)) else { return "?".to_owned() };
         differing += share * level.requests as f64;
         all += level.requests as f64;
     }

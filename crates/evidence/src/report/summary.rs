@@ -55,8 +55,13 @@ pub(super) fn levels(document: &mut Document, comparisons: &Comparisons) {
     let row = |level: &LevelComparison| {
         [title(&level.levels)].into_iter().chain(pairs.iter().map(|pair| cell(level, pair))).collect()
     };
-    let names = pairs.iter().map(|pair| format!("{} / {}", pair.arm, pair.against));
-    document.heading(2, format!("By level: {}, ratio with interval", comparisons.metric));
+    let one_arm = pairs.iter().all(|pair| pair.arm == pairs[0].arm);
+    let names = pairs.iter().map(|pair| match one_arm {
+        true => format!("/ {}", pair.against),
+        false => format!("{} / {}", pair.arm, pair.against),
+    });
+    let over = if one_arm && !pairs.is_empty() { format!("{} over each", pairs[0].arm) } else { "ratio".to_owned() };
+    document.heading(2, format!("By level: {}, {over}, with interval", comparisons.metric));
     document
         .table(["level".to_owned()].into_iter().chain(names), comparisons.levels.iter().map(row).collect());
     document.text(format!(
