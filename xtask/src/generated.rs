@@ -5,14 +5,39 @@ use crate::fault::Fault;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A committed page and the `acb` arguments that print it.
+/// A committed page and what prints it.
 struct Page {
     path: &'static str,
-    arguments: &'static [&'static str],
+    printed_by: PrintedBy,
+}
+
+/// What prints a page.
+enum PrintedBy {
+    /// The output of `acb` with these arguments.
+    Output(&'static [&'static str]),
+    /// The help of these commands, one section each.
+    Help(&'static [&'static [&'static str]]),
 }
 
 /// Every generated page: a new one is one line here.
-const PAGES: &[Page] = &[];
+const PAGES: &[Page] = &[
+    Page { path: "docs/metrics.md", printed_by: PrintedBy::Output(&["list", "metrics", "--markdown"]) },
+    Page { path: "docs/schema/experiment.schema.json", printed_by: PrintedBy::Output(&["schema"]) },
+    Page { path: "docs/cli.md", printed_by: PrintedBy::Help(COMMANDS) },
+];
+
+/// Every command, in the order of the page.
+const COMMANDS: &[&[&str]] = &[
+    &[],
+    &["plan"],
+    &["run"],
+    &["report"],
+    &["doctor"],
+    &["schema"],
+    &["list"],
+    &["trace", "info"],
+    &["completions"],
+];
 
 /// Writes every page.
 ///
@@ -88,15 +113,32 @@ fn build(root: &Path) -> Result<PathBuf, String> {
 }
 
 fn print(root: &Path, binary: &Path, page: &Page) -> Result<String, String> {
-    // A width of its own, so that help text is the same in every terminal.
+    match &page.printed_by {
+        PrintedBy::Output(arguments) => output(root, binary, arguments),
+        PrintedBy::Help(commands) => {
+            let mut text =
+                String::from("# Commands\n\nThe help of every command, as `acb COMMAND --help` prints it.\n");
+            for command in *commands {
+                let name = ["acb"].iter().chain(*command).copied().collect::<Vec<_>>().join(" ");
+                let help =
+                    output(root, binary, &command.iter().copied().chain(["--help"]).collect::<Vec<_>>())?;
+                text += &format!("\n## {name}\n\n```text\n{}\n```\n", help.trim_end());
+            }
+            Ok(text)
+        }
+    }
+}
+
+/// What `acb` prints, at a width of its own, so that help text is the same in every terminal.
+fn output(root: &Path, binary: &Path, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(binary)
-        .args(page.arguments)
+        .args(arguments)
         .env("COLUMNS", "100")
         .env("NO_COLOR", "1")
         .current_dir(root)
         .output()
         .map_err(|error| format!("{}: {error}", binary.display()))?;
-    let command = format!("acb {}", page.arguments.join(" "));
+    let command = format!("acb {}", arguments.join(" "));
     if !output.status.success() {
         return Err(format!("`{command}` failed: {}", String::from_utf8_lossy(&output.stderr)));
     }
@@ -126,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_command_that_fails_is_an_error_that_names_it() {
-        let page = Page { path: "docs/a.md", arguments: &["--no-such-option"] };
+        let page = Page { path: "docs/a.md", printed_by: PrintedBy::Output(&["--no-such-option"]) };
         let error = print(&crate::root(), Path::new("cargo"), &page).expect_err("cargo refuses it");
         assert!(error.contains("acb --no-such-option"), "{error}");
     }

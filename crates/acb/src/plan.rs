@@ -1,7 +1,7 @@
 //! The plan: every cell in the order of execution, and what they would cost.
 
 use crate::experiment::Experiment;
-use acb_evidence::{FILE_VERSION, Levels, PlannedRun, SweepArm, SweepPlan};
+use acb_evidence::{FILE_VERSION, Levels, Pair, PlannedRun, SweepArm, SweepPlan};
 use acb_types::{Digest, Seed};
 use serde_json::Value as Json;
 
@@ -144,6 +144,13 @@ pub fn sweep_plan(experiment: &Experiment, sweep: &str, cells: &[Cell]) -> Sweep
         blocks: experiment.blocks.clone(),
         primary_metric: spec.primary_metric.clone(),
         alpha: spec.decision_rule.alpha,
+        min_effect_ratio: spec.decision_rule.min_effect_ratio,
+        contrasts: spec
+            .contrasts()
+            .into_iter()
+            .map(|(arm, against)| Pair { arm: arm.to_owned(), against: against.to_owned() })
+            .collect(),
+        secondary_metrics: spec.secondary_metrics.clone(),
         runs: cells.iter().map(run).collect(),
     }
 }

@@ -3,7 +3,7 @@
 //! `manifest.json`, `status.json` and `summary.json` lie in a run folder; `sweep_plan.json` and `divergence.json` in
 //! `_sweeps/NAME/`. Each carries its version `v`; a version that is not known is refused, never guessed at.
 
-use crate::{EvidenceError, write_atomically};
+use crate::{EvidenceError, Pair, write_atomically};
 use acb_types::{Digest, Nanos, Outcome, Slo, Source};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -270,6 +270,12 @@ pub struct SweepPlan {
     pub primary_metric: String,
     /// Level of the family-wise test, such as 0.05.
     pub alpha: f64,
+    /// Smallest ratio of the better to the worse that matters; 1 for any.
+    pub min_effect_ratio: f64,
+    /// The primary pairs, as the decision rule names them.
+    pub contrasts: Vec<Pair>,
+    /// Metrics beside the primary one that the experiment names.
+    pub secondary_metrics: Vec<String>,
     /// Every run that was planned, in the order of execution.
     pub runs: Vec<PlannedRun>,
 }

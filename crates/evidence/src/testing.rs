@@ -152,6 +152,11 @@ pub(crate) fn sweep_plan(manifests: &[Manifest]) -> SweepPlan {
         requests: 2,
         cell_digest: manifest.cell_digest.clone(),
     };
+    let named = |wanted: ArmRole| arms.iter().filter(move |arm: &&SweepArm| arm.role == wanted);
+    let contrasts = named(ArmRole::Treatment)
+        .flat_map(|arm| named(ArmRole::Baseline).map(move |other| (arm.name.clone(), other.name.clone())))
+        .map(|(arm, against)| crate::Pair { arm, against })
+        .collect();
     SweepPlan {
         v: FILE_VERSION,
         sweep: "toy".into(),
@@ -163,6 +168,9 @@ pub(crate) fn sweep_plan(manifests: &[Manifest]) -> SweepPlan {
         blocks,
         primary_metric: "quality_adjusted_slo_goodput".into(),
         alpha: 0.05,
+        min_effect_ratio: 1.0,
+        contrasts,
+        secondary_metrics: Vec::new(),
         runs: manifests.iter().map(run).collect(),
     }
 }

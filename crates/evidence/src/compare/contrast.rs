@@ -1,7 +1,7 @@
 //! One arm against another on one metric, paired by block.
 
-use super::Pair;
 use super::cells::Arm;
+use super::{ComparisonRule, Pair};
 use crate::{Better, Metric, metric};
 use acb_stats::{Draws, Interval, Sides, StatsError, hodges_lehmann, hodges_lehmann_interval, sign_flip};
 use acb_types::Seed;
@@ -80,6 +80,8 @@ pub enum Verdict {
     Better,
     /// The arm is worse at the family's level.
     Worse,
+    /// A difference at the family's level, and the estimate is smaller than what matters.
+    TooSmall,
     /// Neither is shown. This is not a proof of equality.
     Unclear,
     /// There was nothing to test.
@@ -179,7 +181,7 @@ impl Contrast {
     }
 
     /// Gives the verdict under an adjusted p-value.
-    pub(super) fn settle(&mut self, p_adjusted: f64, alpha: f64) {
+    pub(super) fn settle(&mut self, p_adjusted: f64, rule: &ComparisonRule) {
         let above = match &self.effect {
             Effect::NotEstimable { .. } => {
                 self.verdict = Some(Verdict::NotEstimable);
@@ -189,7 +191,12 @@ impl Contrast {
             Effect::Difference { range, .. } => range.estimate > 0.0,
         };
         self.p_adjusted = Some(p_adjusted);
-        self.verdict = Some(match (p_adjusted <= alpha, above == (self.better == Better::Higher)) {
+        let small = match &self.effect {
+            Effect::Ratio(range) => range.estimate.ln().abs() < rule.min_effect_ratio.ln(),
+            Effect::Difference { .. } | Effect::NotEstimable { .. } => false,
+        };
+        self.verdict = Some(match (p_adjusted <= rule.alpha, above == (self.better == Better::Higher)) {
+            (true, _) if small => Verdict::TooSmall,
             (false, _) => Verdict::Unclear,
             (true, true) => Verdict::Better,
             (true, false) => Verdict::Worse,

@@ -17,7 +17,7 @@ use acb_stats::{blocks_needed, holm, quantile_linear};
 use acb_types::{Digest, Source};
 use cells::{Arm, Level};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Metrics beside the primary one that reports show, all of them exploratory.
@@ -47,6 +47,8 @@ pub struct ComparisonRule {
     pub metric: String,
     /// Level of the family-wise test; intervals have confidence `1 - alpha`, each for itself.
     pub alpha: f64,
+    /// Smallest ratio of the better to the worse that matters; 1 for any.
+    pub min_effect_ratio: f64,
     /// The primary family; `None`: every treatment against every baseline.
     pub contrasts: Option<Vec<Pair>>,
     /// Names of exploratory metrics.
@@ -56,7 +58,7 @@ pub struct ComparisonRule {
 }
 
 /// One arm against another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pair {
     /// The arm in question: above the fraction bar.
     pub arm: String,
@@ -68,7 +70,16 @@ impl ComparisonRule {
     /// The rule that a sweep's plan wrote down before its runs.
     #[must_use]
     pub fn of_plan(plan: &SweepPlan) -> Self {
-        Self { alpha: plan.alpha, planned: plan.runs.clone(), ..Self::on(&plan.primary_metric) }
+        let on = Self::on(&plan.primary_metric);
+        let named = plan.secondary_metrics.iter().filter(|name| !on.secondary.contains(name));
+        Self {
+            alpha: plan.alpha,
+            min_effect_ratio: plan.min_effect_ratio,
+            contrasts: Some(plan.contrasts.clone()),
+            planned: plan.runs.clone(),
+            secondary: on.secondary.iter().chain(named).cloned().collect(),
+            ..on
+        }
     }
 
     /// The rule for runs without a plan: the primary metric of the first, level 0.05.
@@ -84,6 +95,7 @@ impl ComparisonRule {
         Self {
             metric: metric.to_owned(),
             alpha: 0.05,
+            min_effect_ratio: 1.0,
             contrasts: None,
             secondary: secondary.map(|name| (*name).to_owned()).collect(),
             planned: Vec::new(),
@@ -185,8 +197,8 @@ pub fn compare(runs: &[Run], rule: &ComparisonRule) -> Comparisons {
     let pairs = all_pairs(&compared);
     let mut overall = overall::overall(&levels, &rule.metric, &pairs, rule.alpha);
     let mut by_level: Vec<&mut Contrast> = compared.iter_mut().flat_map(|level| &mut level.primary).collect();
-    adjust(&mut by_level, rule.alpha);
-    adjust(&mut overall.iter_mut().collect::<Vec<_>>(), rule.alpha);
+    adjust(&mut by_level, rule);
+    adjust(&mut overall.iter_mut().collect::<Vec<_>>(), rule);
     let family = if overall.is_empty() { by_level.len() } else { overall.len() };
     let info = metric(&rule.metric);
     Comparisons {
@@ -262,11 +274,11 @@ fn all_pairs(levels: &[LevelComparison]) -> Vec<Pair> {
 
 /// Holm's adjustment over a family; a contrast without a p-value counts as p = 1, so that a run that went missing
 /// never makes the others look better.
-fn adjust(family: &mut [&mut Contrast], alpha: f64) {
+fn adjust(family: &mut [&mut Contrast], rule: &ComparisonRule) {
     let p: Vec<f64> = family.iter().map(|contrast| contrast.p.unwrap_or(1.0)).collect();
     let adjusted = holm(&p).expect("the sign-flip test gives p-values between 0 and 1");
     for (contrast, adjusted) in family.iter_mut().zip(adjusted) {
-        contrast.settle(adjusted, alpha);
+        contrast.settle(adjusted, rule);
     }
 }
 

@@ -217,3 +217,11 @@ fn the_schema_names_every_field_of_the_json() {
         }
     }
 }
+
+#[test]
+fn a_difference_smaller_than_what_matters_is_said_to_be_so() {
+    let rule = ComparisonRule { min_effect_ratio: 1.5, ..ComparisonRule::on("quality_adjusted_slo_goodput") };
+    let seen = compare(&toy_runs(8), &rule);
+    let plain = seen.levels[0].primary.iter().find(|c| c.pair.against == "plain").unwrap();
+    assert_eq!(plain.verdict, Some(Verdict::TooSmall), "1.2 times is shown, and 1.5 times was asked for");
+}

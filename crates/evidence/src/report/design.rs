@@ -111,7 +111,9 @@ pub(super) fn divergences(loaded: &Loaded) -> impl Iterator<Item = &Divergence> 
 pub(super) fn divergence(document: &mut Document, divergence: &Divergence) {
     let replayed: u64 = divergence.levels.iter().map(|level| level.requests).sum();
     document.heading(2, "How often arms decide differently");
-    document.text(format!("Percent of {replayed} planned requests, all levels together. By level: divergence.json."));
+    document.text(format!(
+        "Percent of {replayed} planned requests, all levels together. By level: divergence.json."
+    ));
     let columns = |what: &str| {
         let numbers = (1..=divergence.arms.len()).map(|number| number.to_string());
         [String::new(), what.to_owned()].into_iter().chain(numbers).collect::<Vec<_>>()
@@ -134,12 +136,7 @@ fn matrix(divergence: &Divergence, of: fn(&DivergenceLevel) -> &Vec<Vec<f64>>) -
 }
 
 /// Share over all levels, each weighted by its requests; `?` when a level lacks it.
-fn pooled(
-    divergence: &Divergence,
-    of: fn(&DivergenceLevel) -> &Vec<Vec<f64>>,
-    i: usize,
-    j: usize,
-) -> String {
+fn pooled(divergence: &Divergence, of: fn(&DivergenceLevel) -> &Vec<Vec<f64>>, i: usize, j: usize) -> String {
     let (mut differing, mut all) = (0.0, 0.0);
     for level in &divergence.levels {
         let Some(share) = of(level).get(i).and_then(|row| row.get(j)) else { return "?".to_owned() };

@@ -114,6 +114,7 @@ pub(super) fn verdict(verdict: Option<Verdict>, rung: &Rung) -> String {
     let word = match verdict {
         Some(Verdict::Better) => "better",
         Some(Verdict::Worse) => "worse",
+        Some(Verdict::TooSmall) => return "a difference too small to matter".to_owned(),
         Some(Verdict::Unclear) => return "no difference shown".to_owned(),
         Some(Verdict::NotEstimable) | None => return "not estimable".to_owned(),
     };

@@ -60,7 +60,8 @@ pub(super) fn levels(document: &mut Document, comparisons: &Comparisons) {
         true => format!("/ {}", pair.against),
         false => format!("{} / {}", pair.arm, pair.against),
     });
-    let over = if one_arm && !pairs.is_empty() { format!("{} over each", pairs[0].arm) } else { "ratio".to_owned() };
+    let over =
+        if one_arm && !pairs.is_empty() { format!("{} over each", pairs[0].arm) } else { "ratio".to_owned() };
     document.heading(2, format!("By level: {}, {over}, with interval", comparisons.metric));
     document
         .table(["level".to_owned()].into_iter().chain(names), comparisons.levels.iter().map(row).collect());
