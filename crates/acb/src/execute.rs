@@ -6,7 +6,7 @@ use crate::folder::{FolderError, RunFolder};
 use crate::interrupt::Interrupt;
 use crate::plan::{Cell, cell_config, program_version};
 use crate::sink::{CellSink, RoutingLog};
-use crate::spec::rule::{RoutingRecords, RuntimeSpec};
+use crate::spec::rule::RoutingRecords;
 use crate::watched::Watched;
 use acb_evidence::{
     AdapterRef, EvidenceError, FILE_VERSION, Manifest, ProfileRef, RunState, summarise_folder, write_json,
@@ -42,11 +42,6 @@ pub enum CellError {
         /// What the system said.
         source: io::Error,
     },
-    /// The runtime is not the simulator.
-    #[error(
-        "this program plans experiments on servers but does not run them yet: use --dry-run, or `--set runtime=simulated`"
-    )]
-    NotSimulated,
 }
 
 /// How a cell ended, when nothing failed.
@@ -69,23 +64,17 @@ pub fn execute(
     labels: &[String],
     interrupt: &Interrupt,
 ) -> Result<CellEnd, CellError> {
-    if !matches!(experiment.spec.runtime, RuntimeSpec::Simulated) {
-        return Err(CellError::NotSimulated);
-    }
-    let mut manifest = manifest(experiment, cell, labels);
+    let manifest = manifest(experiment, cell, labels);
     let mut folder = RunFolder::start(folder, &manifest, &cell_config(experiment, cell), cell.requests)?;
     let mut recorded = 0;
-    match simulate(experiment, cell, &mut folder, &mut recorded, interrupt) {
+    let simulated = simulate(experiment, cell, &mut folder, &mut recorded, interrupt);
+    match simulated.and_then(|simulated| conclude(&folder, manifest, simulated)) {
         Ok(None) => {
             let message = "stopped by the user; --resume runs the cell again".to_owned();
             folder.stop(RunState::Interrupted, recorded, message)?;
             Ok(CellEnd::Interrupted)
         }
-        Ok(Some((digest, workload))) => {
-            manifest.workload = workload;
-            write_json(folder.path(), &manifest)?;
-            let summary = summarise_folder(folder.path(), &manifest)?;
-            write_json(folder.path(), &summary)?;
+        Ok(Some(digest)) => {
             folder.complete(recorded, digest.clone())?;
             Ok(CellEnd::Complete(digest))
         }
@@ -97,7 +86,22 @@ pub fn execute(
     }
 }
 
+/// Hash of the records and what the workload turned out to be; `None` when the user stopped it.
 type Simulated = Option<(Digest, serde_json::Value)>;
+
+/// Writes what is only known at the end.
+fn conclude(
+    folder: &RunFolder,
+    manifest: Manifest,
+    simulated: Simulated,
+) -> Result<Option<Digest>, CellError> {
+    let Some((digest, workload)) = simulated else { return Ok(None) };
+    let manifest = Manifest { workload, ..manifest };
+    let summary = summarise_folder(folder.path(), &manifest)?;
+    write_json(folder.path(), &manifest).map_err(FolderError::from)?;
+    write_json(folder.path(), &summary).map_err(FolderError::from)?;
+    Ok(Some(digest))
+}
 
 fn simulate(
     experiment: &Experiment,

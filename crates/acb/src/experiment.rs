@@ -3,6 +3,7 @@
 use crate::quality::{PriorShape, SyntheticMeans, prior, seed_fixed_prior, synthetic_table};
 use crate::sink::RecordNames;
 use crate::spec::catalogue::AdapterRoleSpec;
+use crate::spec::rule::BudgetSpec;
 use crate::spec::truth::QualitySource;
 use crate::spec::{ArmSpec, ExperimentSpec, PriorKind, RoleSpec};
 use crate::table::{TableError, read_table};
@@ -91,7 +92,8 @@ pub struct Level {
 pub struct Experiment {
     /// As the file says, defaults written out.
     pub spec: ExperimentSpec,
-    /// Hash of the resolved file and of the data that it names.
+    /// Hash of the resolved file and of the data that it names; limits and the output folder apart, which say nothing
+    /// about what is compared.
     pub digest: Digest,
     /// Hashes of the data files, by path.
     pub data: Vec<(PathBuf, Digest)>,
@@ -110,20 +112,12 @@ impl Experiment {
     /// When a part refuses.
     pub fn new(spec: ExperimentSpec) -> Result<Self, SetUpError> {
         let data = data_files(&spec)?;
-        let mut content = spec.resolved_yaml().into_bytes();
-        data.iter().for_each(|(_, digest)| content.extend_from_slice(digest.as_str().as_bytes()));
+        let digest = identity(&spec, &data);
         let levels = combinations(&spec)
             .into_iter()
             .map(|(values, spec)| Level::new(values, spec))
             .collect::<Result<_, _>>()?;
-        Ok(Self {
-            digest: Digest::of(&content),
-            data,
-            arms: arms(&spec),
-            levels,
-            blocks: spec.seeds.list(),
-            spec,
-        })
+        Ok(Self { digest, data, arms: arms(&spec), levels, blocks: spec.seeds.list(), spec })
     }
 
     /// Position of the arm with this name.
@@ -237,6 +231,15 @@ impl Level {
         let samples = self.spec.quality.prior.calibration_samples;
         prior(&self.truth, samples, shape, Seed(self.spec.experiment_seed))
     }
+}
+
+fn identity(spec: &ExperimentSpec, data: &[(PathBuf, Digest)]) -> Digest {
+    let mut spec = spec.clone();
+    spec.budget = BudgetSpec::default();
+    spec.output_dir.clear();
+    let mut content = spec.resolved_yaml().into_bytes();
+    data.iter().for_each(|(_, digest)| content.extend_from_slice(digest.as_str().as_bytes()));
+    Digest::of(&content)
 }
 
 /// The hidden table of a level.

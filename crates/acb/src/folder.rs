@@ -4,12 +4,15 @@
 //! with an old heartbeat.
 
 use crate::clock::unix_ms;
-use crate::rows::RowFile;
-use acb_evidence::{EvidenceError, Manifest, RunState, Status, read_json, write_json};
+use crate::rows::{RowFile, partial};
+use acb_evidence::{EvidenceError, Manifest, RunState, Status, Summary, Versioned, read_json, write_json};
 use acb_types::Digest;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// Row files of a run folder.
+const ROW_FILES: [&str; 3] = ["requests.jsonl", "routing.jsonl", "server.jsonl"];
 
 /// What can be wrong with a run folder that is about to be written.
 #[derive(Debug, thiserror::Error)]
@@ -39,17 +42,26 @@ pub enum FolderError {
         /// The folder.
         path: PathBuf,
     },
-    /// A document of the folder.
-    #[error(transparent)]
-    Evidence(#[from] EvidenceError),
-    /// A row file of the folder.
-    #[error("{}: {source}", path.display())]
+    /// A document of the folder is not what it should be.
+    #[error("{0}; choose another --sweep-name or --output-dir, or move the folder away")]
+    Document(EvidenceError),
+    /// A file or folder can't be read or written.
+    #[error("{}: {source}; make room there or choose another --output-dir, then --resume", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl From<EvidenceError> for FolderError {
+    fn from(error: EvidenceError) -> Self {
+        match error {
+            EvidenceError::Io { path, source } => Self::Io { path, source },
+            other => Self::Document(other),
+        }
+    }
 }
 
 /// What a planned folder holds now.
@@ -126,7 +138,7 @@ impl RunFolder {
     ) -> Result<Self, FolderError> {
         let io = |source| FolderError::Io { path: path.to_path_buf(), source };
         fs::create_dir_all(path).map_err(io)?;
-        for stale in ["requests.jsonl", "routing.jsonl", "server.jsonl", "summary.json", "status.json"] {
+        for stale in ROW_FILES.into_iter().chain([Summary::FILE, Status::FILE]) {
             match fs::remove_file(path.join(stale)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
                 _ => {}
@@ -179,11 +191,16 @@ impl RunFolder {
         self.end(RunState::Complete, recorded, None)
     }
 
-    /// The run ended early.
+    /// The run ended early. Its partial rows are removed: they are of no use to anyone, and on a full disk the status
+    /// needs their room.
     ///
     /// # Errors
     /// When the status can't be written.
     pub fn stop(mut self, state: RunState, recorded: u64, message: String) -> Result<(), FolderError> {
+        for name in ROW_FILES {
+            // What is not there, or can't be removed, changes nothing about how the run ended.
+            let _ = fs::remove_file(partial(&self.path.join(name)));
+        }
         self.end(state, recorded, Some(message))
     }
 

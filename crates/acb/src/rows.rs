@@ -53,7 +53,8 @@ impl RowFile {
     }
 }
 
-fn partial(path: &Path) -> PathBuf {
+/// The name of a row file while it is written.
+pub(crate) fn partial(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".partial");
     path.with_file_name(name)

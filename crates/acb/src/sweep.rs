@@ -6,7 +6,10 @@ use crate::experiment::Experiment;
 use crate::folder::{FolderError, Found, inspect};
 use crate::interrupt::Interrupt;
 use crate::plan::{Cell, sweep_plan};
-use acb_evidence::{Divergence, EvidenceError, Status, read_json, write_atomically, write_json};
+use crate::spec::rule::RuntimeSpec;
+use acb_evidence::{
+    Divergence, EvidenceError, Status, SweepPlan, Versioned, read_json, write_atomically, write_json,
+};
 use acb_types::Digest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,26 +28,29 @@ pub enum SweepError {
         /// The lock file.
         path: PathBuf,
     },
-    /// The sweep was started before.
-    #[error("{}: this sweep has been started before; --resume goes on with it, another --sweep-name starts a new one", path.display())]
-    Exists {
+    /// The sweep was started with another experiment: runs of two experiments are never compared.
+    #[error(
+        "{}: this sweep was started with another experiment (see config_resolved.yaml there); undo the change, or choose another --sweep-name or --output-dir",
+        path.display()
+    )]
+    Foreign {
         /// The sweep's folder.
         path: PathBuf,
     },
-    /// A file of the sweep can't be read or written.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// A planned run folder holds something else.
+    /// A file or folder of the sweep or of a planned run.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// A document of the sweep.
-    #[error(transparent)]
-    Evidence(#[from] EvidenceError),
+    /// The runtime is not the simulator.
+    #[error(
+        "this program plans experiments on servers but does not run them yet: use --dry-run, or `--set runtime=simulated`"
+    )]
+    NotSimulated,
+}
+
+impl From<EvidenceError> for SweepError {
+    fn from(error: EvidenceError) -> Self {
+        Self::Folder(error.into())
+    }
 }
 
 /// How to run a sweep.
@@ -143,13 +149,13 @@ pub fn run(
     options: &Options,
     interrupt: &Interrupt,
 ) -> Result<SweepStatus, SweepError> {
+    if !matches!(experiment.spec.runtime, RuntimeSpec::Simulated) {
+        return Err(SweepError::NotSimulated);
+    }
     let folder = sweep_folder(&options.output_dir, &options.name);
-    let io = |path: &Path| {
-        let path = path.to_path_buf();
-        move |source| SweepError::Io { path, source }
-    };
-    fs::create_dir_all(&folder).map_err(io(&folder))?;
+    fs::create_dir_all(&folder).map_err(|source| FolderError::Io { path: folder.clone(), source })?;
     let _lock = lock(&folder)?;
+    same_experiment(&folder, experiment)?;
     let todo = todo(cells, options)?;
     write_json(&folder, &sweep_plan(experiment, &options.name, cells))?;
     write_json(&folder, divergence)?;
@@ -161,11 +167,24 @@ pub fn run(
 /// The sweep's lock: held by the process, released by the system however the process ends.
 fn lock(folder: &Path) -> Result<File, SweepError> {
     let path = folder.join("lock");
-    let file = File::create(&path).map_err(|source| SweepError::Io { path: path.clone(), source })?;
+    let file = File::create(&path).map_err(|source| FolderError::Io { path: path.clone(), source })?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(SweepError::Locked { path }),
-        Err(TryLockError::Error(source)) => Err(SweepError::Io { path, source }),
+        Err(TryLockError::Error(source)) => Err(FolderError::Io { path, source }.into()),
+    }
+}
+
+/// Whether what was begun in this folder is this experiment. A cell may be the same in two experiments that differ in
+/// their seeds or their rule, but what they claim is not.
+fn same_experiment(folder: &Path, experiment: &Experiment) -> Result<(), SweepError> {
+    if !folder.join(SweepPlan::FILE).exists() {
+        return Ok(());
+    }
+    let begun: SweepPlan = read_json(folder)?;
+    match begun.experiment_digest == experiment.digest {
+        true => Ok(()),
+        false => Err(SweepError::Foreign { path: folder.to_path_buf() }),
     }
 }
 

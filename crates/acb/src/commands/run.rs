@@ -3,6 +3,7 @@
 use super::plan::{Prepared, document, jobs, load, prepare, render};
 use super::{Exit, print, print_json};
 use crate::cli::RunArgs;
+use crate::folder::FolderError;
 use crate::interrupt::Interrupt;
 use crate::sweep::{
     OnError, Options, StartedCells, SweepState, SweepStatus, record_digest, run, sweep_folder,
@@ -81,7 +82,7 @@ fn conclude(args: &RunArgs, prepared: &Prepared, status: SweepStatus) -> miette:
     }
     let analysis = super::report::analyse(std::slice::from_ref(&folder))?;
     let path = folder.join("report.md");
-    write_atomically(&path, analysis.markdown().as_bytes()).into_diagnostic()?;
+    write_atomically(&path, analysis.markdown().as_bytes()).map_err(FolderError::from).into_diagnostic()?;
     let report = path.to_str().ok_or_else(|| miette!("{}: not UTF-8", path.display()))?.to_owned();
     let digest = record_digest(&prepared.output_dir, &prepared.cells).into_diagnostic()?.to_string();
     match args.json {

@@ -19,7 +19,10 @@ pub(super) fn verdict(seen: &Evidence<'_>) -> Verdict {
         .iter()
         .filter_map(|&(what, planned, limit)| {
             let limit = limit?;
-            (planned > limit).then(|| format!("{planned:.6} {what} exceed the limit of {limit}"))
+            (planned > limit).then(|| {
+                let rounded = (planned * 1e6).round() / 1e6;
+                format!("{rounded} {what} exceed the limit of {limit}")
+            })
         })
         .collect();
     match over.is_empty() {

@@ -1,0 +1,12 @@
+//! The built program through its front door: what a user types, what lies on disk afterwards, and what the program says.
+
+mod bad_input;
+mod bench;
+mod bound;
+mod documents;
+mod gates;
+mod interruption;
+mod plan;
+mod resume;
+mod run;
+mod schema;
