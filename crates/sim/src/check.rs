@@ -72,6 +72,19 @@ impl ClusterSpec {
             let message = format!("0 turns LoRA off, and adapter \"{name}\" needs a slot; give at least 1");
             faults.add("/engine/max_loras", message);
         }
+        // Twice, since a file may hold 32-bit weights that the engine loads in 16 bits.
+        let slot = self.latency_profile().map(|p| u64::from(vllm.max_lora_rank) * p.lora_bytes_per_rank);
+        let most = slot.filter(|&slot| slot > 0).map(|slot| 2 * slot);
+        for (name, _, bytes) in adapters {
+            if let Some(most) = most.filter(|most| bytes > most) {
+                let message = format!(
+                    "a slot of rank {} holds no adapter of {bytes} bytes: \"{name}\" has more than {most}; correct its \
+                     bytes or leave it out",
+                    vllm.max_lora_rank
+                );
+                faults.add("/engine/max_lora_rank", message);
+            }
+        }
         for (name, rank, _) in adapters {
             if *rank > vllm.max_lora_rank {
                 let message = format!(
@@ -178,6 +191,14 @@ mod tests {
             found,
             ["/replicas", "/engine/max_lora_rank", "/profile", "/kv/blocks", "/limits/max_sim_seconds"]
         );
+    }
+
+    #[test]
+    fn an_adapter_has_to_fit_its_slot() {
+        let spec = ClusterSpec::new(1, 1000, "qwen2.5-7b-l4");
+        let slot = 16 * spec.latency_profile().unwrap().lora_bytes_per_rank;
+        assert_eq!(pointers(&spec, &[("a".into(), 16, 2 * slot)]), [""; 0]);
+        assert_eq!(pointers(&spec, &[("a".into(), 16, 2 * slot + 1)]), ["/engine/max_lora_rank"]);
     }
 
     #[test]
