@@ -295,7 +295,10 @@ fn on_an_idle_cluster_ties_go_to_the_lowest_id() {
     for spec in policies() {
         let by_chance = matches!(
             spec,
-            PolicySpec::Random(_) | PolicySpec::PowerOfTwo(_) | PolicySpec::AdapterHashBounded(_)
+            PolicySpec::Random(_)
+                | PolicySpec::PowerOfTwo(_)
+                | PolicySpec::AdapterHashBounded(_)
+                | PolicySpec::ProductionStackPrefix(_)
         );
         if !by_chance {
             let decision = Router::new(&spec, context(9)).unwrap().dispatch(Nanos::ZERO, &request(0, 1, 50));

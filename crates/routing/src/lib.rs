@@ -28,11 +28,12 @@ pub use error::RoutingError;
 pub use event::{ReplicaSnapshot, RouterEvent};
 pub use policies::{
     AdapterChoice, AdapterHashBoundedSpec, BaseSpec, CacheStaticSpec, IsolationScope, LeastInFlightSpec,
-    MultitaskSpec, OracleSpec, PowerOfTwoSpec, RandomSpec, RoundRobinSpec, SeedCacheModel, SeedCandidates,
-    SeedMode, SeedScoreSpec, SemanticSpec, SpecialistsSpec, StickySessionSpec,
+    MultitaskSpec, OracleSpec, PowerOfTwoSpec, ProductionStackPrefixSpec, RandomSpec, RoundRobinSpec,
+    SeedCacheModel, SeedCandidates, SeedMode, SeedScoreSpec, SemanticSpec, SglangCacheAwareSpec, SglangMiss,
+    SpecialistsSpec, StickySessionSpec,
 };
 pub use policy::{Decision, Information, Reason, RoutingPolicy};
-pub use prefix::{PrefixIndex, PrefixUse};
+pub use prefix::{PrefixIndex, PrefixKey, PrefixRules, PrefixUse};
 pub use replay::replay;
 pub use router::{Router, RowLog};
 pub use row::{RoutingRow, Views};

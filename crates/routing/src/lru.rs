@@ -42,6 +42,11 @@ impl<K: Copy + Eq + Hash, V> Lru<K, V> {
         Self { slots: FxHashMap::default(), nodes: Vec::new(), newest: NONE, oldest: NONE, capacity }
     }
 
+    /// Keys remembered.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
     pub(crate) fn contains(&self, key: K) -> bool {
         self.slots.contains_key(&key)
     }

@@ -71,6 +71,18 @@ pub enum Reason {
     PrefixMatch,
     /// No cached prefix anywhere.
     PrefixMiss,
+    /// No cached prefix that was worth following among those of replicas that may take more.
+    PrefixDeclined,
+    /// Loads were too far apart: the least loaded, whatever is cached.
+    LoadImbalance,
+    /// Highest weighted sum of scores.
+    BestScore,
+    /// Lowest cost.
+    LeastCost,
+    /// Drawn, the cheaper the likelier.
+    DrawnByCost,
+    /// One of the replicas that the adapter is assigned to.
+    Partition,
     /// Highest expected on-time quality.
     BestValue,
     /// Highest expected quality, though no choice is likely to be on time.
@@ -96,6 +108,12 @@ impl Reason {
             Self::StickyMoved => "sticky_moved",
             Self::PrefixMatch => "prefix_match",
             Self::PrefixMiss => "prefix_miss",
+            Self::PrefixDeclined => "prefix_declined",
+            Self::LoadImbalance => "load_imbalance",
+            Self::BestScore => "best_score",
+            Self::LeastCost => "least_cost",
+            Self::DrawnByCost => "drawn_by_cost",
+            Self::Partition => "partition",
             Self::BestValue => "best_value",
             Self::BestEffort => "best_effort",
             Self::SeedScore => "seed_score",

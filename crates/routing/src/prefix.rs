@@ -14,10 +14,45 @@ use rustc_hash::FxHashMap;
 pub enum PrefixUse {
     /// Not at all: no index is kept.
     Unused,
-    /// Prefixes are shared under the same adapter and salt, as servers do.
-    PerAdapter,
-    /// Prefixes are shared under the same salt whatever the adapter: the original harness's belief.
-    SharedByAdapters,
+    /// By an index of these rules.
+    Kept(PrefixRules),
+}
+
+impl PrefixUse {
+    /// Shared under the same adapter and salt, as servers do, in an index of the context's size.
+    pub const PER_ADAPTER: Self = Self::Kept(PrefixRules::keyed_by(PrefixKey::AdapterAndSalt));
+}
+
+/// What tells two equal prompts apart in the index. Servers tell by adapter and salt; what tells by less aliases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrefixKey {
+    /// Adapter and salt.
+    AdapterAndSalt,
+    /// The adapter, whatever the salt.
+    Adapter,
+    /// The salt, whatever the adapter.
+    Salt,
+    /// Nothing: adapters, base and tenants alias.
+    Text,
+}
+
+/// What a router's own index is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrefixRules {
+    /// What tells two equal prompts apart.
+    pub key: PrefixKey,
+    /// Block and room per replica; `None`: the context's, which are the servers'.
+    pub size: Option<PrefixIndexSpec>,
+    /// Most blocks of a prompt that are looked at and remembered; `None`: all.
+    pub prompt_blocks: Option<u32>,
+}
+
+impl PrefixRules {
+    /// An index of the context's size for whole prompts.
+    #[must_use]
+    pub const fn keyed_by(key: PrefixKey) -> Self {
+        Self { key, size: None, prompt_blocks: None }
+    }
 }
 
 /// Blocks sent to each replica, least recently sent forgotten first, with look-up over all replicas at once.
@@ -27,7 +62,8 @@ pub enum PrefixUse {
 #[derive(Clone, Debug)]
 pub struct PrefixIndex {
     spec: PrefixIndexSpec,
-    sharing: PrefixUse,
+    key: PrefixKey,
+    prompt_blocks: usize,
     replicas: Vec<Lru<u64, ()>>,
     /// For each group of 64 replicas: which of them hold a block.
     holders: Vec<FxHashMap<u64, u64>>,
@@ -35,12 +71,14 @@ pub struct PrefixIndex {
 }
 
 impl PrefixIndex {
-    /// An empty index of so many replicas.
+    /// An empty index of so many replicas; `servers` is its size when the rules name none.
     #[must_use]
-    pub fn new(spec: PrefixIndexSpec, sharing: PrefixUse, replicas: u32) -> Self {
+    pub fn new(rules: PrefixRules, servers: PrefixIndexSpec, replicas: u32) -> Self {
+        let spec = rules.size.unwrap_or(servers);
         Self {
             spec,
-            sharing,
+            key: rules.key,
+            prompt_blocks: rules.prompt_blocks.map_or(usize::MAX, |blocks| blocks as usize),
             replicas: (0..replicas).map(|_| Lru::new(spec.capacity_blocks)).collect(),
             holders: vec![FxHashMap::default(); replicas.div_ceil(64) as usize],
             scratch: Vec::new(),
@@ -95,17 +133,34 @@ impl PrefixIndex {
         }
     }
 
+    /// Tokens that this replica was sent and that are remembered: the size of its tree.
+    #[must_use]
+    pub fn held_tokens(&self, replica: ReplicaId) -> u64 {
+        self.replicas[replica.index()].len() as u64 * u64::from(self.spec.block_tokens)
+    }
+
     fn blocks<'a>(
         &self,
         adapter: Option<AdapterId>,
         request: &'a Request,
     ) -> impl Iterator<Item = u64> + use<'a> {
-        let adapter = match self.sharing {
-            PrefixUse::SharedByAdapters => 0,
-            PrefixUse::Unused | PrefixUse::PerAdapter => adapter.map_or(0, |a| 1 + u64::from(a.0)),
+        let namespace = self.key.namespace(adapter, request);
+        request.prompt.block_hashes(namespace, self.spec.block_tokens).take(self.prompt_blocks)
+    }
+}
+
+impl PrefixKey {
+    /// The part of a block's hash that is not its text.
+    pub(crate) fn namespace(self, adapter: Option<AdapterId>, request: &Request) -> u64 {
+        let by_adapter = match self {
+            Self::AdapterAndSalt | Self::Adapter => adapter.map_or(0, |a| 1 + u64::from(a.0)),
+            Self::Salt | Self::Text => 0,
         };
-        let salt = request.cache_salt.map_or(0, |salt| mix(salt) | 1);
-        request.prompt.block_hashes(mix(adapter) ^ salt, self.spec.block_tokens)
+        let by_salt = match self {
+            Self::AdapterAndSalt | Self::Salt => request.cache_salt.map_or(0, |salt| mix(salt) | 1),
+            Self::Adapter | Self::Text => 0,
+        };
+        mix(by_adapter) ^ by_salt
     }
 }
 
@@ -132,13 +187,17 @@ mod tests {
 
     const SPEC: PrefixIndexSpec = PrefixIndexSpec { block_tokens: 16, capacity_blocks: 100 };
 
+    fn index(spec: PrefixIndexSpec, key: PrefixKey, replicas: u32) -> PrefixIndex {
+        PrefixIndex::new(PrefixRules::keyed_by(key), spec, replicas)
+    }
+
     fn about(runs: &[(u64, u32)]) -> Request {
         Request { prompt: prompt(runs), ..request(0, 0, 1) }
     }
 
     #[test]
     fn full_blocks_from_the_start_match_where_they_were_sent() {
-        let mut index = PrefixIndex::new(SPEC, PrefixUse::PerAdapter, 2);
+        let mut index = index(SPEC, PrefixKey::AdapterAndSalt, 2);
         index.insert(ReplicaId(1), None, &about(&[(1, 100), (2, 20)]));
         let mut tokens = Vec::new();
         index.match_all(None, &about(&[(1, 100), (3, 20)]), &mut tokens);
@@ -147,7 +206,7 @@ mod tests {
 
     #[test]
     fn another_adapter_or_salt_is_another_namespace() {
-        let mut index = PrefixIndex::new(SPEC, PrefixUse::PerAdapter, 1);
+        let mut index = index(SPEC, PrefixKey::AdapterAndSalt, 1);
         let sent = about(&[(1, 64)]);
         index.insert(ReplicaId(0), Some(AdapterId(0)), &sent);
         let under = |adapter, salt| {
@@ -161,19 +220,39 @@ mod tests {
     }
 
     #[test]
-    fn adapters_share_when_the_policy_believes_so_and_salts_still_do_not() {
-        let mut index = PrefixIndex::new(SPEC, PrefixUse::SharedByAdapters, 1);
+    fn what_the_key_leaves_out_aliases() {
         let sent = about(&[(1, 64)]);
-        index.insert(ReplicaId(0), Some(AdapterId(0)), &sent);
-        assert_eq!(index.match_tokens(ReplicaId(0), None, &sent), 64);
-        let salted = Request { cache_salt: Some(1), ..sent };
-        assert_eq!(index.match_tokens(ReplicaId(0), None, &salted), 0);
+        for (key, by_adapter, by_salt) in [
+            (PrefixKey::AdapterAndSalt, true, true),
+            (PrefixKey::Adapter, true, false),
+            (PrefixKey::Salt, false, true),
+            (PrefixKey::Text, false, false),
+        ] {
+            let mut index = index(SPEC, key, 1);
+            index.insert(ReplicaId(0), Some(AdapterId(0)), &sent);
+            let told_apart = |adapter, salt| {
+                let request = Request { cache_salt: salt, ..sent.clone() };
+                index.match_tokens(ReplicaId(0), adapter, &request) == 0
+            };
+            assert_eq!(told_apart(None, None), by_adapter, "{key:?}");
+            assert_eq!(told_apart(Some(AdapterId(0)), Some(1)), by_salt, "{key:?}");
+        }
+    }
+
+    #[test]
+    fn rules_of_its_own_say_how_much_is_remembered() {
+        let size = Some(PrefixIndexSpec { block_tokens: 8, capacity_blocks: u64::MAX });
+        let rules = PrefixRules { key: PrefixKey::Text, size, prompt_blocks: Some(3) };
+        let mut index = PrefixIndex::new(rules, SPEC, 2);
+        index.insert(ReplicaId(1), None, &about(&[(1, 64)]));
+        assert_eq!(index.match_tokens(ReplicaId(1), None, &about(&[(1, 64)])), 24);
+        assert_eq!((index.held_tokens(ReplicaId(0)), index.held_tokens(ReplicaId(1))), (0, 24));
     }
 
     #[test]
     fn the_tail_of_the_oldest_prompt_is_forgotten_first() {
         let spec = PrefixIndexSpec { block_tokens: 16, capacity_blocks: 5 };
-        let mut index = PrefixIndex::new(spec, PrefixUse::PerAdapter, 1);
+        let mut index = index(spec, PrefixKey::AdapterAndSalt, 1);
         let (old, new) = (about(&[(1, 64)]), about(&[(2, 48)]));
         index.insert(ReplicaId(0), None, &old);
         index.insert(ReplicaId(0), None, &new);
@@ -188,7 +267,7 @@ mod tests {
             sent in proptest::collection::vec((0u32..70, 0u64..4, 0u32..60, 0u64..4, 0u32..100), 0..40)
         ) {
             let spec = PrefixIndexSpec { block_tokens: 8, capacity_blocks: capacity };
-            let mut index = PrefixIndex::new(spec, PrefixUse::PerAdapter, replicas);
+            let mut index = index(spec, PrefixKey::AdapterAndSalt, replicas);
             let prompts: Vec<_> = sent.iter().map(|&(_, a, n, b, m)| about(&[(a, n), (10 + b, m)])).collect();
             for ((replica, ..), prompt) in sent.iter().zip(&prompts) {
                 index.insert(ReplicaId(replica % replicas), None, prompt);

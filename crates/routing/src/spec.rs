@@ -2,8 +2,8 @@
 
 use crate::policies::{
     AdapterHashBoundedSpec, BaseSpec, CacheStaticSpec, LeastInFlightSpec, MultitaskSpec, OracleSpec,
-    PowerOfTwoSpec, RandomSpec, RoundRobinSpec, SeedScoreSpec, SemanticSpec, SpecialistsSpec,
-    StickySessionSpec,
+    PowerOfTwoSpec, ProductionStackPrefixSpec, RandomSpec, RoundRobinSpec, SeedScoreSpec, SemanticSpec,
+    SglangCacheAwareSpec, SpecialistsSpec, StickySessionSpec,
 };
 use crate::{Information, RouterContext, RoutingError, RoutingPolicy};
 use schemars::JsonSchema;
@@ -39,6 +39,10 @@ pub enum PolicySpec {
     AdapterHashBounded(AdapterHashBoundedSpec),
     /// The original harness's score over adapters.
     SeedScore(SeedScoreSpec),
+    /// sglang-router: the longest text prefix while loads are level.
+    SglangCacheAware(SglangCacheAwareSpec),
+    /// vLLM production-stack: the longest text prefix, whatever the load.
+    ProductionStackPrefix(ProductionStackPrefixSpec),
 }
 
 /// What each policy's parameters tell of it.
@@ -71,6 +75,8 @@ impl PolicySpec {
             Self::PowerOfTwo(PowerOfTwoSpec::default()),
             Self::AdapterHashBounded(AdapterHashBoundedSpec::default()),
             Self::SeedScore(SeedScoreSpec::default()),
+            Self::SglangCacheAware(SglangCacheAwareSpec::default()),
+            Self::ProductionStackPrefix(ProductionStackPrefixSpec::default()),
         ]
     }
 
@@ -124,6 +130,8 @@ impl PolicySpec {
             Self::PowerOfTwo(p) => p,
             Self::AdapterHashBounded(p) => p,
             Self::SeedScore(p) => p,
+            Self::SglangCacheAware(p) => p,
+            Self::ProductionStackPrefix(p) => p,
         }
     }
 }

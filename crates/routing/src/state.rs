@@ -91,7 +91,7 @@ impl DispatchState {
             adapters: context.adapters.clone(),
             prefixes: match prefixes {
                 PrefixUse::Unused => None,
-                kept => Some(PrefixIndex::new(context.prefix, kept, context.replicas)),
+                PrefixUse::Kept(rules) => Some(PrefixIndex::new(rules, context.prefix, context.replicas)),
             },
         }
     }
@@ -123,6 +123,15 @@ impl DispatchState {
     /// When the policy did not declare that it looks at prefixes.
     pub fn prefix_match_all(&self, adapter: Option<AdapterId>, request: &Request, tokens: &mut Vec<u32>) {
         self.prefix_index().match_all(adapter, request, tokens);
+    }
+
+    /// Prompt tokens that the router remembers to have sent to this replica: the size of its tree.
+    ///
+    /// # Panics
+    /// When the policy did not declare that it looks at prefixes.
+    #[must_use]
+    pub fn prefix_held_tokens(&self, replica: ReplicaId) -> u64 {
+        self.prefix_index().held_tokens(replica)
     }
 
     fn prefix_index(&self) -> &PrefixIndex {

@@ -8,6 +8,7 @@
 //! it were one more adapter. Lacks any thought of what is really resident.
 
 use super::AdapterChoice;
+use super::parameter::Parameter;
 use crate::hash::mix;
 use crate::spec::Parameters;
 use crate::{Decision, DispatchState, Information, Reason, RouterContext, RoutingError, RoutingPolicy};
@@ -44,16 +45,9 @@ impl Parameters for AdapterHashBoundedSpec {
         Information::OwnHistory
     }
     fn check(&self) -> Result<(), RoutingError> {
-        let refuse = |parameter, value, allowed| {
-            Err(RoutingError::Parameter { owner: self.name(), parameter, value, allowed })
-        };
-        if !(self.load_factor >= 1.0 && self.load_factor.is_finite()) {
-            return refuse("load_factor", self.load_factor, "a finite number of at least 1");
-        }
-        if self.ring_points == 0 {
-            return refuse("ring_points", 0.0, "at least 1");
-        }
-        Ok(())
+        let own = |parameter, value| Parameter { owner: self.name(), parameter, value };
+        own("load_factor", self.load_factor).at_least_one()?;
+        own("ring_points", self.ring_points.into()).positive_count()
     }
     fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError> {
         self.adapter_choice.check(self.name(), &context.adapters)?;

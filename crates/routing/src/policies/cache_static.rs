@@ -49,7 +49,7 @@ impl RoutingPolicy for CacheStatic {
         self.spec.information()
     }
     fn prefixes(&self) -> PrefixUse {
-        PrefixUse::PerAdapter
+        PrefixUse::PER_ADAPTER
     }
     fn route(&mut self, request: &Request, state: &DispatchState, _: &mut Stream) -> Decision {
         let adapter = best_by_prior(request, &state.adapters, &self.prior);

@@ -19,14 +19,17 @@
 use crate::lru::Lru;
 use crate::spec::Parameters;
 use crate::{
-    Decision, DispatchState, Information, PrefixUse, Reason, ReplicaView, RouterContext, RoutingError,
-    RoutingPolicy,
+    Decision, DispatchState, Information, PrefixKey, PrefixRules, PrefixUse, Reason, ReplicaView,
+    RouterContext, RoutingError, RoutingPolicy,
 };
 use acb_types::{AdapterId, AdapterRole, Adapters, QualityTable, ReplicaId, Request, SessionId, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// The original's belief: adapters share prefixes.
+const SHARED_BY_ADAPTERS: PrefixUse = PrefixUse::Kept(PrefixRules::keyed_by(PrefixKey::Salt));
 
 /// The original's policies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -206,8 +209,8 @@ impl RoutingPolicy for SeedScore {
     }
     fn prefixes(&self) -> PrefixUse {
         match (self.spec.mode, self.spec.cache_model) {
-            (SeedMode::CacheAware | SeedMode::Oracle, SeedCacheModel::StandardLora) => PrefixUse::PerAdapter,
-            (SeedMode::CacheAware | SeedMode::Oracle, _) => PrefixUse::SharedByAdapters,
+            (SeedMode::CacheAware | SeedMode::Oracle, SeedCacheModel::StandardLora) => PrefixUse::PER_ADAPTER,
+            (SeedMode::CacheAware | SeedMode::Oracle, _) => SHARED_BY_ADAPTERS,
             _ => PrefixUse::Unused,
         }
     }
@@ -243,7 +246,7 @@ impl SeedScore {
         }
         let prior = |adapter| self.prior.expected(request.task, Some(adapter));
         let of = |adapter| f64::from(state.prefix_match_tokens(replica, Some(adapter), request));
-        let shared = (self.prefixes() == PrefixUse::SharedByAdapters).then(|| of(self.offered[0]));
+        let shared = (self.prefixes() == SHARED_BY_ADAPTERS).then(|| of(self.offered[0]));
         let cached = |adapter| shared.unwrap_or_else(|| of(adapter));
         match self.spec.mode {
             SeedMode::Base => None,

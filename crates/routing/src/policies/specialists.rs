@@ -24,6 +24,7 @@
 //! scrape; the future worth of an adapter once loaded (price it low when loads amortise).
 
 use super::choice::candidates;
+use super::parameter::{Parameter, check_interval, scraped_every};
 use crate::lru::Lru;
 use crate::spec::Parameters;
 use crate::{
@@ -63,31 +64,14 @@ impl Parameters for SpecialistsSpec {
         "highest expected on-time quality over (base, specialist, multitask) x replica, from live state and cached prefixes"
     }
     fn information(&self) -> Information {
-        // An impossible interval is refused by `check`, and must not panic before it.
-        match Nanos::from_millis_f64(self.scrape_interval_ms.max(0.0)) {
-            Nanos::ZERO => Information::TrueState,
-            interval_ns => Information::Scraped { interval_ns },
-        }
+        scraped_every(self.scrape_interval_ms)
     }
     fn check(&self) -> Result<(), RoutingError> {
-        let unbounded = 0.0..=f64::MAX;
-        let checks = [
-            ("scrape_interval_ms", self.scrape_interval_ms, 0.0..=1e12, "from 0 to 1e12"),
-            ("ttft_sigma", self.ttft_sigma, unbounded.clone(), "a finite number of at least 0"),
-            (
-                "price_per_server_second",
-                self.price_per_server_second,
-                unbounded,
-                "a finite number of at least 0",
-            ),
-            ("on_time_floor", self.on_time_floor, 0.0..=1.0, "between 0 and 1"),
-        ];
-        for (parameter, value, possible, allowed) in checks {
-            if !possible.contains(&value) {
-                return Err(RoutingError::Parameter { owner: self.name(), parameter, value, allowed });
-            }
-        }
-        Ok(())
+        let own = |parameter, value| Parameter { owner: self.name(), parameter, value };
+        check_interval(own("scrape_interval_ms", self.scrape_interval_ms))?;
+        own("ttft_sigma", self.ttft_sigma).at_least_zero()?;
+        own("price_per_server_second", self.price_per_server_second).at_least_zero()?;
+        own("on_time_floor", self.on_time_floor).share()
     }
     fn build(&self, context: &RouterContext) -> Result<Box<dyn RoutingPolicy>, RoutingError> {
         Ok(Box::new(Specialists::new(self, context)))
@@ -143,7 +127,7 @@ impl RoutingPolicy for Specialists {
         self.spec.information()
     }
     fn prefixes(&self) -> PrefixUse {
-        PrefixUse::PerAdapter
+        PrefixUse::PER_ADAPTER
     }
     fn route(&mut self, request: &Request, state: &DispatchState, _: &mut Stream) -> Decision {
         let decision = self.decide(request, state);
@@ -455,7 +439,7 @@ mod tests {
 
     fn policy(costs: CostModel) -> (Specialists, DispatchState) {
         let context = RouterContext { costs, ..context(1) };
-        let state = DispatchState::new(&context, PrefixUse::PerAdapter);
+        let state = DispatchState::new(&context, PrefixUse::PER_ADAPTER);
         (Specialists::new(&SpecialistsSpec::default(), &context), state)
     }
 
