@@ -136,23 +136,23 @@ impl Sink for Choices<'_> {
 }
 
 fn diverge(level: &Level, arms: &[Replayed]) -> DivergenceLevel {
-    let share = |differs: fn(&Choice, &Choice) -> bool| -> Vec<Vec<f64>> {
+    let share = |differs: fn(&Choice, &Choice) -> Option<bool>| -> Vec<Vec<Option<f64>>> {
         let between = |a: &Replayed, b: &Replayed| {
             let both = a.choices.iter().filter_map(|(id, one)| b.choices.get(id).map(|other| (one, other)));
             let (mut count, mut differing) = (0u64, 0u64);
-            for (one, other) in both {
+            for differs in both.filter_map(|(one, other)| differs(one, other)) {
                 count += 1;
-                differing += u64::from(differs(one, other));
+                differing += u64::from(differs);
             }
-            differing as f64 / count.max(1) as f64
+            (count > 0).then(|| differing as f64 / count as f64)
         };
         arms.iter().map(|a| arms.iter().map(|b| between(a, b)).collect()).collect()
     };
     DivergenceLevel {
         levels: level.values.clone(),
         requests: arms.iter().map(|run| run.choices.len() as u64).min().unwrap_or(0),
-        adapter: share(|a, b| a.0 != b.0),
-        // The oracle's bound has no place: it differs from nobody in where.
-        replica: share(|a, b| a.1.is_some() && b.1.is_some() && a.1 != b.1),
+        adapter: share(|a, b| Some(a.0 != b.0)),
+        // The oracle's bound has no place, so it can't be compared in where.
+        replica: share(|a, b| Some(a.1? != b.1?)),
     }
 }

@@ -328,10 +328,12 @@ pub struct DivergenceLevel {
     pub levels: Levels,
     /// Requests replayed.
     pub requests: u64,
-    /// `adapter[i][j]`: share of requests for which arms i and j choose different adapters.
-    pub adapter: Vec<Vec<f64>>,
-    /// `replica[i][j]`: share of requests for which they choose different replicas.
-    pub replica: Vec<Vec<f64>>,
+    /// `adapter[i][j]`: share of requests for which arms i and j choose different adapters; `null` where none was
+    /// decided by both.
+    pub adapter: Vec<Vec<Option<f64>>>,
+    /// `replica[i][j]`: share of requests for which they choose different replicas; `null` where one of them has none,
+    /// as the oracle's bound.
+    pub replica: Vec<Vec<Option<f64>>>,
 }
 
 /// A JSON document with a version.

@@ -82,7 +82,8 @@ impl Sub for Nanos {
 
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.3} ms", self.as_millis_f64())
+        let millis = format!("{:.3}", self.as_millis_f64());
+        write!(f, "{} ms", millis.trim_end_matches('0').trim_end_matches('.'))
     }
 }
 
@@ -94,6 +95,12 @@ mod tests {
     fn a_float_is_rounded_to_the_nearest_nanosecond() {
         assert_eq!(Nanos::from_secs_f64(1.000_000_000_6), Nanos(1_000_000_001));
         assert_eq!(Nanos::from_millis_f64(0.25), Nanos(250_000));
+    }
+
+    #[test]
+    fn time_is_shown_in_milliseconds_without_idle_zeros() {
+        let shown = [Nanos::from_millis(50), Nanos(1_250_000), Nanos::ZERO].map(|time| time.to_string());
+        assert_eq!(shown, ["50 ms", "1.25 ms", "0 ms"]);
     }
 
     #[test]

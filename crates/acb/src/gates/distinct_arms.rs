@@ -37,7 +37,9 @@ pub(super) fn verdict(seen: &Evidence<'_>) -> Verdict {
 /// Arms that differ nowhere, in the order of the first of each class; A/A replicates are left out.
 fn classes(arms: &[Arm], divergence: &Divergence) -> Vec<Vec<usize>> {
     let alike = |a: usize, b: usize| {
-        divergence.levels.iter().all(|level| level.adapter[a][b] == 0.0 && level.replica[a][b] == 0.0)
+        // Where one of them has no replica to choose, only adapters can differ.
+        let alike = |share: Option<f64>| share.is_none_or(|share| share == 0.0);
+        divergence.levels.iter().all(|level| alike(level.adapter[a][b]) && alike(level.replica[a][b]))
     };
     let mut classes: Vec<Vec<usize>> = Vec::new();
     for arm in 0..arms.len() {

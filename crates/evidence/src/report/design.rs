@@ -122,7 +122,7 @@ pub(super) fn divergence(document: &mut Document, divergence: &Divergence) {
     document.table(columns("another replica than"), matrix(divergence, |level| &level.replica));
 }
 
-fn matrix(divergence: &Divergence, of: fn(&DivergenceLevel) -> &Vec<Vec<f64>>) -> Vec<Vec<String>> {
+fn matrix(divergence: &Divergence, of: fn(&DivergenceLevel) -> &Vec<Vec<Option<f64>>>) -> Vec<Vec<String>> {
     let n = divergence.arms.len();
     let cell = |i: usize, j: usize| match i.cmp(&j) {
         Ordering::Equal => "=".to_owned(),
@@ -135,15 +135,15 @@ fn matrix(divergence: &Divergence, of: fn(&DivergenceLevel) -> &Vec<Vec<f64>>) -
     divergence.arms.iter().enumerate().map(row).collect()
 }
 
-/// Share over all levels, each weighted by its requests; `?` when a level lacks it.
-fn pooled(divergence: &Divergence, of: fn(&DivergenceLevel) -> &Vec<Vec<f64>>, i: usize, j: usize) -> String {
+/// Share over all levels, each weighted by its requests; `-` when a level has none.
+fn pooled(divergence: &Divergence, of: fn(&DivergenceLevel) -> &Vec<Vec<Option<f64>>>, i: usize, j: usize) -> String {
     let (mut differing, mut all) = (0.0, 0.0);
     for level in &divergence.levels {
-        let Some(share) = of(level).get(i).and_then(|row| row.get(j)) else { return "?".to_owned() };
+        let Some(share) = of(level).get(i).and_then(|row| *row.get(j)?) else { return "-".to_owned() };
         differing += share * level.requests as f64;
         all += level.requests as f64;
     }
-    if all > 0.0 { tenths(100.0 * differing / all) } else { "?".to_owned() }
+    if all > 0.0 { tenths(100.0 * differing / all) } else { "-".to_owned() }
 }
 
 /// Two digits, but never down to zero or up to 100: an arm that differs once differs, and one that agrees once agrees.

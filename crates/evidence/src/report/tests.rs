@@ -11,8 +11,8 @@ fn loaded(blocks: u64) -> Loaded {
     let level = DivergenceLevel {
         levels: manifests[0].levels.clone(),
         requests: 400,
-        adapter: vec![vec![0.0, 0.25], vec![0.25, 0.0]],
-        replica: vec![vec![0.0, 0.0002], vec![0.0002, 0.0]],
+        adapter: vec![vec![Some(0.0), Some(0.25)], vec![Some(0.25), Some(0.0)]],
+        replica: vec![vec![Some(0.0), Some(0.0002)], vec![Some(0.0002), Some(0.0)]],
     };
     let divergence =
         Divergence { v: FILE_VERSION, arms: vec!["smart".into(), "plain".into()], levels: vec![level] };
