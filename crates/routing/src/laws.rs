@@ -299,6 +299,8 @@ fn on_an_idle_cluster_ties_go_to_the_lowest_id() {
                 | PolicySpec::PowerOfTwo(_)
                 | PolicySpec::AdapterHashBounded(_)
                 | PolicySpec::ProductionStackPrefix(_)
+                | PolicySpec::AibrixPrefix(_)
+                | PolicySpec::StaticPartition(_)
         );
         if !by_chance {
             let decision = Router::new(&spec, context(9)).unwrap().dispatch(Nanos::ZERO, &request(0, 1, 50));

@@ -27,10 +27,10 @@ pub use context::{CostModel, PrefixIndexSpec, RouterContext};
 pub use error::RoutingError;
 pub use event::{ReplicaSnapshot, RouterEvent};
 pub use policies::{
-    AdapterChoice, AdapterHashBoundedSpec, BaseSpec, CacheStaticSpec, IsolationScope, LeastInFlightSpec,
-    MultitaskSpec, OracleSpec, PowerOfTwoSpec, ProductionStackPrefixSpec, RandomSpec, RoundRobinSpec,
-    SeedCacheModel, SeedCandidates, SeedMode, SeedScoreSpec, SemanticSpec, SglangCacheAwareSpec, SglangMiss,
-    SpecialistsSpec, StickySessionSpec,
+    AdapterChoice, AdapterHashBoundedSpec, AibrixIndex, AibrixPrefixSpec, BaseSpec, CacheStaticSpec,
+    IsolationScope, LeastInFlightSpec, MultitaskSpec, OracleSpec, PowerOfTwoSpec, ProductionStackPrefixSpec,
+    RandomSpec, RayPrefixAwareSpec, RoundRobinSpec, SeedCacheModel, SeedCandidates, SeedMode, SeedScoreSpec,
+    SemanticSpec, SglangCacheAwareSpec, SglangMiss, SpecialistsSpec, StaticPartitionSpec, StickySessionSpec,
 };
 pub use policy::{Decision, Information, Reason, RoutingPolicy};
 pub use prefix::{PrefixIndex, PrefixKey, PrefixRules, PrefixUse};

@@ -1,9 +1,10 @@
 //! Policies as a spec names them: one variant each, with parameters that carry their unit in the name.
 
 use crate::policies::{
-    AdapterHashBoundedSpec, BaseSpec, CacheStaticSpec, LeastInFlightSpec, MultitaskSpec, OracleSpec,
-    PowerOfTwoSpec, ProductionStackPrefixSpec, RandomSpec, RoundRobinSpec, SeedScoreSpec, SemanticSpec,
-    SglangCacheAwareSpec, SpecialistsSpec, StickySessionSpec,
+    AdapterHashBoundedSpec, AibrixPrefixSpec, BaseSpec, CacheStaticSpec, LeastInFlightSpec, MultitaskSpec,
+    OracleSpec, PowerOfTwoSpec, ProductionStackPrefixSpec, RandomSpec, RayPrefixAwareSpec, RoundRobinSpec,
+    SeedScoreSpec, SemanticSpec, SglangCacheAwareSpec, SpecialistsSpec, StaticPartitionSpec,
+    StickySessionSpec,
 };
 use crate::{Information, RouterContext, RoutingError, RoutingPolicy};
 use schemars::JsonSchema;
@@ -43,6 +44,12 @@ pub enum PolicySpec {
     SglangCacheAware(SglangCacheAwareSpec),
     /// vLLM production-stack: the longest text prefix, whatever the load.
     ProductionStackPrefix(ProductionStackPrefixSpec),
+    /// Ray Serve: the longest text prefix, else the smallest tree.
+    RayPrefixAware(RayPrefixAwareSpec),
+    /// AIBrix: the highest prefix match that is not too busy, else the least loaded.
+    AibrixPrefix(AibrixPrefixSpec),
+    /// Each adapter on its own replicas, once and for all.
+    StaticPartition(StaticPartitionSpec),
 }
 
 /// What each policy's parameters tell of it.
@@ -77,6 +84,9 @@ impl PolicySpec {
             Self::SeedScore(SeedScoreSpec::default()),
             Self::SglangCacheAware(SglangCacheAwareSpec::default()),
             Self::ProductionStackPrefix(ProductionStackPrefixSpec::default()),
+            Self::RayPrefixAware(RayPrefixAwareSpec::default()),
+            Self::AibrixPrefix(AibrixPrefixSpec::default()),
+            Self::StaticPartition(StaticPartitionSpec::default()),
         ]
     }
 
@@ -132,6 +142,9 @@ impl PolicySpec {
             Self::SeedScore(p) => p,
             Self::SglangCacheAware(p) => p,
             Self::ProductionStackPrefix(p) => p,
+            Self::RayPrefixAware(p) => p,
+            Self::AibrixPrefix(p) => p,
+            Self::StaticPartition(p) => p,
         }
     }
 }

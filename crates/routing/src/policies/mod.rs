@@ -1,6 +1,7 @@
 //! The policies, one file each. A file's head says the rule, what it sees, and what it bounds or lacks.
 
 mod adapter_hash_bounded;
+mod aibrix_prefix;
 mod base;
 mod cache_static;
 mod choice;
@@ -12,14 +13,17 @@ mod pick;
 mod power_of_two;
 mod production_stack_prefix;
 mod random;
+mod ray_prefix_aware;
 mod round_robin;
 mod seed_score;
 mod semantic;
 mod sglang_cache_aware;
 mod specialists;
+mod static_partition;
 mod sticky_session;
 
 pub use adapter_hash_bounded::AdapterHashBoundedSpec;
+pub use aibrix_prefix::{AibrixIndex, AibrixPrefixSpec};
 pub use base::BaseSpec;
 pub use cache_static::CacheStaticSpec;
 pub use choice::AdapterChoice;
@@ -29,9 +33,11 @@ pub use oracle::OracleSpec;
 pub use power_of_two::PowerOfTwoSpec;
 pub use production_stack_prefix::ProductionStackPrefixSpec;
 pub use random::RandomSpec;
+pub use ray_prefix_aware::RayPrefixAwareSpec;
 pub use round_robin::RoundRobinSpec;
 pub use seed_score::{IsolationScope, SeedCacheModel, SeedCandidates, SeedMode, SeedScoreSpec};
 pub use semantic::SemanticSpec;
 pub use sglang_cache_aware::{SglangCacheAwareSpec, SglangMiss};
 pub use specialists::SpecialistsSpec;
+pub use static_partition::StaticPartitionSpec;
 pub use sticky_session::StickySessionSpec;

@@ -47,23 +47,22 @@ impl RoutingPolicy for PowerOfTwo {
     }
     fn route(&mut self, request: &Request, state: &DispatchState, rng: &mut Stream) -> Decision {
         let adapter = self.spec.adapter_choice.of(request, &state.adapters);
-        let replica = Self::draw(state, rng);
+        let replica = less_loaded_of_two(state, rng);
         Decision { replica, adapter, reason: Reason::PowerOfTwo }
     }
 }
 
-impl PowerOfTwo {
-    fn draw(state: &DispatchState, rng: &mut Stream) -> ReplicaId {
-        let replicas = state.replicas.len() as u64;
-        let first = rng.below(replicas);
-        if replicas == 1 {
-            return ReplicaId(first as u32);
-        }
-        let second = (first + 1 + rng.below(replicas - 1)) % replicas;
-        let (low, high) = (first.min(second) as usize, first.max(second) as usize);
-        let spill = state.replicas[high].in_flight < state.replicas[low].in_flight;
-        state.replicas[if spill { high } else { low }].id
+/// Two different replicas drawn uniformly; the one with fewer requests in flight, ties to the lower id.
+pub(super) fn less_loaded_of_two(state: &DispatchState, rng: &mut Stream) -> ReplicaId {
+    let replicas = state.replicas.len() as u64;
+    let first = rng.below(replicas);
+    if replicas == 1 {
+        return ReplicaId(first as u32);
     }
+    let second = (first + 1 + rng.below(replicas - 1)) % replicas;
+    let (low, high) = (first.min(second) as usize, first.max(second) as usize);
+    let spill = state.replicas[high].in_flight < state.replicas[low].in_flight;
+    state.replicas[if spill { high } else { low }].id
 }
 
 #[cfg(test)]
