@@ -13,6 +13,7 @@ use acb_sim::{Cluster, Service, SimError};
 use acb_types::{AdapterRole, Adapters, AdaptersError, Digest, Outcomes, QualityTable, Seed, TaskId};
 use acb_workload::{Workload, WorkloadContext, WorkloadError};
 use serde_json::Value as Json;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -111,9 +112,10 @@ impl Experiment {
     /// # Errors
     /// When a part refuses.
     pub fn new(spec: ExperimentSpec) -> Result<Self, SetUpError> {
-        let data = data_files(&spec)?;
+        let combinations = combinations(&spec);
+        let data = data_files(combinations.iter().map(|(_, spec)| spec))?;
         let digest = identity(&spec, &data);
-        let levels = combinations(&spec)
+        let levels = combinations
             .into_iter()
             .map(|(values, spec)| Level::new(values, spec))
             .collect::<Result<_, _>>()?;
@@ -304,11 +306,16 @@ fn at_levels(spec: &ExperimentSpec, levels: &Levels) -> ExperimentSpec {
     at
 }
 
-/// Hashes of the files that the experiment names, so that changed data is a changed experiment.
-fn data_files(spec: &ExperimentSpec) -> Result<Vec<(PathBuf, Digest)>, SetUpError> {
-    let mut paths = spec.workload.files();
-    if let QualitySource::Table(table) = &spec.quality.source {
-        paths.push(PathBuf::from(&table.file));
+/// Hashes of the files that the experiment names at any level, so that changed data is a changed experiment.
+fn data_files<'a>(
+    levels: impl Iterator<Item = &'a ExperimentSpec>,
+) -> Result<Vec<(PathBuf, Digest)>, SetUpError> {
+    let mut paths = BTreeSet::new();
+    for spec in levels {
+        paths.extend(spec.workload.files());
+        if let QualitySource::Table(table) = &spec.quality.source {
+            paths.insert(PathBuf::from(&table.file));
+        }
     }
     let hash = |path: PathBuf| match std::fs::read(&path) {
         Ok(bytes) => Ok((path, Digest::of(&bytes))),

@@ -42,6 +42,12 @@ pub enum FolderError {
         /// The folder.
         path: PathBuf,
     },
+    /// The records of a complete run are not what they were.
+    #[error("{}: requests.jsonl is not as the run left it; move the folder away, then --resume runs the cell again", path.display())]
+    Damaged {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A document of the folder is not what it should be.
     #[error("{0}; choose another --sweep-name or --output-dir, or move the folder away")]
     Document(EvidenceError),
@@ -101,11 +107,23 @@ pub fn inspect(folder: &Path, cell: &Digest) -> Result<Found, FolderError> {
         let (found, planned) = (manifest.cell_digest.short().to_owned(), cell.short().to_owned());
         return Err(FolderError::Foreign { path: folder.to_path_buf(), found, planned });
     }
-    let status: Result<Status, _> = read_json(folder);
-    Ok(match status {
-        Ok(status) if status.state == RunState::Complete => Found::Complete,
-        _ => Found::ToDo { started: true },
-    })
+    match read_json::<Status>(folder) {
+        Ok(status) if status.state == RunState::Complete => whole(folder, &status),
+        _ => Ok(Found::ToDo { started: true }),
+    }
+}
+
+/// A run that calls itself complete has the records that it wrote.
+fn whole(folder: &Path, status: &Status) -> Result<Found, FolderError> {
+    let hash = || -> io::Result<Digest> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(fs::File::open(folder.join("requests.jsonl"))?)?;
+        Ok(hasher.finalize().into())
+    };
+    match hash().ok() == status.record_digest {
+        true => Ok(Found::Complete),
+        false => Err(FolderError::Damaged { path: folder.to_path_buf() }),
+    }
 }
 
 /// Whether a folder holds nothing but temporary files of a run that was killed before it had a manifest.

@@ -1,6 +1,6 @@
 //! The plan: every cell in the order of execution, and what they would cost.
 
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Level};
 use acb_evidence::{FILE_VERSION, Levels, Pair, PlannedRun, SweepArm, SweepPlan};
 use acb_types::{Digest, Seed};
 use serde_json::Value as Json;
@@ -28,7 +28,7 @@ pub fn cells(experiment: &Experiment, sweep: &str) -> Vec<Cell> {
     let mut order = Seed(experiment.spec.experiment_seed).stream("arm-order");
     let level_digests: Vec<Digest> =
         (0..experiment.levels.len()).map(|l| level_digest(experiment, l)).collect();
-    let slugs: Vec<String> = experiment.levels.iter().map(|level| slug(&level.values)).collect();
+    let slugs = slugs(experiment);
     let mut cells = Vec::new();
     for &block in &experiment.blocks {
         for (level, spec) in experiment.levels.iter().enumerate() {
@@ -89,6 +89,17 @@ fn cell_digest(experiment: &Experiment, level: &Digest, arm: usize, block: u64) 
 #[must_use]
 pub fn program_version() -> &'static str {
     env!("CARGO_PKG_VERSION")
+}
+
+/// One slug per level, told apart by a hash where two would be one.
+fn slugs(experiment: &Experiment) -> Vec<String> {
+    let plain: Vec<String> = experiment.levels.iter().map(|level| slug(&level.values)).collect();
+    let tell_apart =
+        |(slug, level): (&String, &Level)| match plain.iter().filter(|other| *other == slug).count() {
+            1 => slug.clone(),
+            _ => format!("{slug}-{}", Digest::of(format!("{:?}", level.values).as_bytes()).short()),
+        };
+    plain.iter().zip(&experiment.levels).map(tell_apart).collect()
 }
 
 /// A level as part of a folder name: `-rate_rps-20-max_loras-4`, lower-case letters, digits, `_`, `-` and `p` for a point.

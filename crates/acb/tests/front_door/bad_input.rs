@@ -1,6 +1,6 @@
 //! What a user or a machine can get wrong: the error names the thing, the place and the remedy.
 
-use crate::bench::{Bench, CELLS, assert_same_files};
+use crate::bench::{Bench, CELLS, SMALL, assert_same_files};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -99,6 +99,31 @@ fn an_outcome_table_that_is_none_is_refused_with_its_place() {
         bench.write("table.json", text);
         let source = "quality.source={kind: table, file: table.json}";
         bench.acb("run small.yaml --output-dir out --set", &[source]).says(2, &["table.json", word]);
+        assert!(!bench.path("out").exists());
+    }
+}
+
+#[test]
+fn a_data_set_that_is_none_is_refused_with_its_line() {
+    let bench = Bench::new();
+    let experiment = |workload: &str| {
+        let start = SMALL.find("workload:\n").unwrap();
+        let end = SMALL.find("cluster:\n").unwrap();
+        format!("{}workload: {workload}\n{}", &SMALL[..start], &SMALL[end..])
+    };
+    let cases: [(&str, &[u8], &str); 4] = [
+        ("empty.jsonl", b"", "empty.jsonl"),
+        ("cut.jsonl", b"{\"prompt\": \"a", "cut.jsonl:1"),
+        ("bytes.jsonl", b"\xff\xfe\n", "bytes.jsonl"),
+        ("other.jsonl", b"[1, 2]\n", "other.jsonl:1"),
+    ];
+    for (name, bytes, word) in cases {
+        bench.write(name, bytes);
+        bench.write(
+            "rows.yaml",
+            experiment(&format!("{{kind: jsonl_eval, requests: 6, dataset_path: {name}}}")),
+        );
+        bench.acb("run rows.yaml --output-dir out", &[]).says(2, &[name, word]);
         assert!(!bench.path("out").exists());
     }
 }

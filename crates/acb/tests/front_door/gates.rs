@@ -61,14 +61,6 @@ fn an_allowed_finding_is_written_above_every_table() {
 
 #[test]
 fn factors_that_determine_each_other_are_refused() {
-    let one_each = [
-        "workload={kind: shared_doc_qa, requests: 60, sessions: 3, tenants: 3, documents: 3, arrivals: {kind: poisson, rate_rps: 10}, stickiness: 1}",
-    ];
-    let bench = Bench::new();
-    let shown = bench.acb("plan small.yaml --set", &one_each);
-    if shown.code == Some(2) {
-        shown.says(2, &["stickiness"]);
-    }
     check_refused(
         &["workload.stickiness=1"],
         &["aliased-factors", "session and task", "--allow aliased-factors"],

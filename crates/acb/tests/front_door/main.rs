@@ -1,5 +1,7 @@
 //! The built program through its front door: what a user types, what lies on disk afterwards, and what the program says.
 
+#![allow(clippy::unwrap_used, reason = "tests may unwrap, and what serves them too")]
+
 mod bad_input;
 mod bench;
 mod bound;

@@ -28,6 +28,28 @@ fn a_plan_beside_finished_runs_leaves_them_as_they_are() {
 }
 
 #[test]
+fn without_a_terminal_the_program_talks_in_one_line_and_prints_data() {
+    let bench = Bench::new();
+    let ran = bench.done("run small.yaml --output-dir out", &[]);
+    assert_eq!(ran.err.lines().count(), 1, "no progress bar where no terminal is: {}", ran.err);
+    assert!(ran.out.contains("record digest: "));
+    assert_eq!(bench.done("report out", &[]).err, "");
+    assert_eq!(bench.done("plan small.yaml", &[]).err, "");
+}
+
+#[test]
+fn every_command_has_help_and_every_shell_completions() {
+    let bench = Bench::new();
+    let commands = ["", "plan", "run", "report", "doctor", "schema", "list", "trace info", "completions"];
+    for command in commands {
+        bench.done(&format!("{command} --help"), &[]).says(0, &["Usage: acb"]);
+    }
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(bench.done(&format!("completions {shell}"), &[]).out.contains("acb"));
+    }
+}
+
+#[test]
 fn factors_multiply_the_cells() {
     let bench = Bench::new();
     let factors = "factors={workload.arrivals.rate_rps: [5, 10], cluster.replicas: [1, 2, 4]}";

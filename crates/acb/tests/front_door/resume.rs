@@ -35,7 +35,8 @@ fn resuming_a_complete_sweep_runs_nothing_and_reports_the_same() {
     assert_eq!(first["record_digest"], again["record_digest"]);
     let mut after = bench.files("out");
     let (mut before, status) = (before, "_sweeps/small/sweep_status.json");
-    (before.remove(status), after.remove(status));
+    before.remove(status);
+    after.remove(status);
     assert_same_files(&before, &after);
 }
 
@@ -162,20 +163,55 @@ fn with_continue_on_error_the_other_cells_run_and_resuming_heals_the_sweep() {
     assert!(status["message"].is_null(), "an old failure doesn't stick: {status}");
 }
 
+/// An outcome table in which the specialist of qa is worth this much.
+fn table(qa: f64) -> String {
+    let row = |own: f64| serde_json::json!({"base": 0.3, "qa": own, "json": own, "multitask": 0.6});
+    let quality = serde_json::json!({"qa": row(qa), "json": row(0.8), "summary": row(0.4), "code": row(0.5)});
+    serde_json::json!({"v": 1, "quality": quality}).to_string()
+}
+
 #[test]
 fn changed_data_is_a_changed_experiment() {
     let bench = Bench::new();
-    let table = |qa: f64| {
-        let row = |own: f64| serde_json::json!({"base": 0.3, "qa": own, "json": own, "multitask": 0.6});
-        let quality =
-            serde_json::json!({"qa": row(qa), "json": row(0.8), "summary": row(0.4), "code": row(0.5)});
-        serde_json::json!({"v": 1, "quality": quality}).to_string()
-    };
-    bench.write("table.json", table(0.9));
+    bench.write("one.json", table(0.9));
+    bench.write("two.json", table(0.7));
     let words = "run small.yaml --output-dir out --set";
-    let source = "quality.source={kind: table, file: table.json}";
-    bench.done(words, &[source]);
-    bench.done(words, &[source, "--resume"]);
-    bench.write("table.json", table(0.8));
-    bench.acb(words, &[source, "--resume"]).says(2, &["another", "--sweep-name"]);
+    let source = "quality.source={kind: table, file: one.json}";
+    let more = [source, "--set", "factors={quality.source.file: [one.json, two.json]}", "--resume"];
+    bench.done(words, &more);
+    bench.done(words, &more);
+    for (file, old) in [("one.json", 0.9), ("two.json", 0.7)] {
+        bench.write(file, table(0.8));
+        bench.acb(words, &more).says(2, &["another", "--sweep-name"]);
+        bench.write(file, table(old));
+    }
+    bench.done(words, &more);
+}
+
+#[test]
+fn levels_whose_names_look_alike_have_folders_of_their_own() {
+    let bench = Bench::new();
+    bench.write("t/a.json", table(0.9));
+    bench.write("t-a.json", table(0.7));
+    let source = "quality.source={kind: table, file: t-a.json}";
+    let more = [source, "--set", "factors={quality.source.file: [t/a.json, t-a.json]}"];
+    bench.done("run small.yaml --output-dir out --set", &more);
+    assert_eq!(bench.count("out", "complete"), 2 * CELLS);
+}
+
+#[test]
+fn a_complete_run_whose_records_were_changed_is_not_taken_for_whole() {
+    let bench = Bench::new();
+    bench.done(RUN, &[]);
+    let path = bench.path("out/small-base-s2/requests.jsonl");
+    let whole = fs::read(&path).unwrap();
+    let resume = format!("{RUN} --resume");
+    let words = ["out/small-base-s2", "requests.jsonl", "move the folder away"];
+    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    bench.acb(&resume, &[]).says(2, &words);
+    fs::remove_file(&path).unwrap();
+    bench.acb(&resume, &[]).says(2, &words);
+    fs::remove_dir_all(bench.path("out/small-base-s2")).unwrap();
+    bench.done(&resume, &[]);
+    assert_eq!(fs::read(&path).unwrap(), whole);
 }
