@@ -36,6 +36,8 @@ now_ms() { date +%s%3N; }
 sweep() { "$acb" run "$experiment" --output-dir "$1" --sweep-name kill-resume --resume --jobs 2; }
 # One line per record file: digest and path below the folder of runs.
 digests() { (cd "$1" && find . -name '*.jsonl' -not -path './_sweeps/*' -exec sha256sum {} + | sort -k2); }
+# The hash over all records that the program prints at the end of a sweep.
+printed() { sed -n 's/^record digest: //p' "$1"; }
 # Run folders in a state, by name.
 in_state() { (cd "$1" && grep -lE "\"state\": *\"$2\"" -- */status.json 2>/dev/null || true) | sed 's|/status.json||'; }
 
@@ -60,10 +62,16 @@ while [[ $landed -lt $kills ]]; do
   child=$!
   after_ms=$(((RANDOM * 32768 + RANDOM) % span_ms))
   sleep "$(printf '%d.%03d' $((after_ms / 1000)) $((after_ms % 1000)))"
-  if kill -9 "$child" 2>/dev/null; then code=0; else code=1; fi
-  wait "$child" 2>/dev/null && code=1 || true
+  kill -9 "$child" 2>/dev/null || true
+  code=0
+  wait "$child" 2>/dev/null || code=$?
   child=
-  if [[ $code -eq 0 ]]; then
+  # 137: killed. 0: the sweep had ended before. Anything else is a fault of its own.
+  case $code in
+    0 | 137) ;;
+    *) echo "kill_resume: a resumed sweep ended with status $code:" >&2; tail -n 20 "$work/victim.log" >&2; exit 1 ;;
+  esac
+  if [[ $code -eq 137 ]]; then
     landed=$((landed + 1))
     # What calls itself complete must already be what it will be in the end.
     different=0
@@ -78,10 +86,14 @@ while [[ $landed -lt $kills ]]; do
       "$(in_state "$victim" complete | wc -l)" "$(in_state "$victim" running | wc -l)" \
       "$(in_state "$victim" interrupted | wc -l)" "$different"
   fi
-  if [[ $code -eq 1 || $landed -eq $kills ]]; then
+  if [[ $code -eq 0 || $landed -eq $kills ]]; then
     # The round ended by itself, or it was the last kill: finish it undisturbed and compare everything.
     sweep "$victim" >"$work/victim.log" 2>&1 || { tail -n 20 "$work/victim.log" >&2; exit 1; }
     digests "$victim" >"$work/victim.sums"
+    if [[ $(printed "$work/victim.log") != "$(printed "$work/reference.log")" ]]; then
+      echo "round $round: record digest $(printed "$work/victim.log") is not $(printed "$work/reference.log")"
+      wrong=$((wrong + 1))
+    fi
     if ! diff "$work/reference.sums" "$work/victim.sums" >"$work/diff"; then
       echo "round $round differs from the undisturbed run:"
       head -n 20 "$work/diff"
@@ -94,6 +106,7 @@ done
 
 if [[ $wrong -eq 0 ]]; then
   echo "verdict: equal. $landed kills over $finished resumed sweeps of $runs runs (seed $seed); every record file equals the undisturbed run's"
+  echo "record digest: $(printed "$work/reference.log")"
 else
   echo "verdict: DIFFERENT. $wrong differences over $landed kills (seed $seed)"
   exit 1
