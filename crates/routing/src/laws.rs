@@ -2,8 +2,8 @@
 
 use crate::testing::{context, finished, prompt, request, scraped};
 use crate::{
-    Decision, Information, PolicySpec, ReplicaSnapshot, Router, RouterContext, RouterEvent, RoutingError,
-    RoutingRow, SeedMode, SeedScoreSpec, SpecialistsSpec, replay,
+    Decision, EppWeightedSpec, Information, PolicySpec, ReplicaSnapshot, Router, RouterContext, RouterEvent,
+    RoutingError, RoutingRow, SeedMode, SeedScoreSpec, SpecialistsSpec, replay,
 };
 use acb_types::*;
 use proptest::prelude::*;
@@ -148,6 +148,7 @@ fn policies() -> Vec<PolicySpec> {
     all.extend(modes.map(|mode| PolicySpec::SeedScore(SeedScoreSpec { mode, ..Default::default() })));
     let true_state = SpecialistsSpec { scrape_interval_ms: 0.0, ..Default::default() };
     all.push(PolicySpec::Specialists(true_state));
+    all.push(PolicySpec::EppWeighted(EppWeightedSpec { lora_weight: 1.0, ..Default::default() }));
     all
 }
 
@@ -301,6 +302,8 @@ fn on_an_idle_cluster_ties_go_to_the_lowest_id() {
                 | PolicySpec::ProductionStackPrefix(_)
                 | PolicySpec::AibrixPrefix(_)
                 | PolicySpec::StaticPartition(_)
+                | PolicySpec::EppWeighted(_)
+                | PolicySpec::LoraLoadState(_)
         );
         if !by_chance {
             let decision = Router::new(&spec, context(9)).unwrap().dispatch(Nanos::ZERO, &request(0, 1, 50));

@@ -1,10 +1,10 @@
 //! Policies as a spec names them: one variant each, with parameters that carry their unit in the name.
 
 use crate::policies::{
-    AdapterHashBoundedSpec, AibrixPrefixSpec, BaseSpec, CacheStaticSpec, LeastInFlightSpec, MultitaskSpec,
-    OracleSpec, PowerOfTwoSpec, ProductionStackPrefixSpec, RandomSpec, RayPrefixAwareSpec, RoundRobinSpec,
-    SeedScoreSpec, SemanticSpec, SglangCacheAwareSpec, SpecialistsSpec, StaticPartitionSpec,
-    StickySessionSpec,
+    AdapterHashBoundedSpec, AibrixPrefixSpec, BaseSpec, CacheStaticSpec, EppWeightedSpec, LeastInFlightSpec,
+    LoraLoadStateSpec, MultitaskSpec, OracleSpec, PowerOfTwoSpec, ProductionStackPrefixSpec, RandomSpec,
+    RayPrefixAwareSpec, RoundRobinSpec, SeedScoreSpec, SemanticSpec, SglangCacheAwareSpec, SpecialistsSpec,
+    StaticPartitionSpec, StickySessionSpec,
 };
 use crate::{Information, RouterContext, RoutingError, RoutingPolicy};
 use schemars::JsonSchema;
@@ -50,6 +50,10 @@ pub enum PolicySpec {
     AibrixPrefix(AibrixPrefixSpec),
     /// Each adapter on its own replicas, once and for all.
     StaticPartition(StaticPartitionSpec),
+    /// llm-d's endpoint picker: a weighted sum of scores, adapter activity among them when weighted.
+    EppWeighted(EppWeightedSpec),
+    /// llm-d's endpoint picker with the proposed scorer of adapter residency.
+    LoraLoadState(LoraLoadStateSpec),
 }
 
 /// What each policy's parameters tell of it.
@@ -87,6 +91,8 @@ impl PolicySpec {
             Self::RayPrefixAware(RayPrefixAwareSpec::default()),
             Self::AibrixPrefix(AibrixPrefixSpec::default()),
             Self::StaticPartition(StaticPartitionSpec::default()),
+            Self::EppWeighted(EppWeightedSpec::default()),
+            Self::LoraLoadState(LoraLoadStateSpec::default()),
         ]
     }
 
@@ -145,6 +151,8 @@ impl PolicySpec {
             Self::RayPrefixAware(p) => p,
             Self::AibrixPrefix(p) => p,
             Self::StaticPartition(p) => p,
+            Self::EppWeighted(p) => p,
+            Self::LoraLoadState(p) => p,
         }
     }
 }

@@ -29,7 +29,11 @@ impl Parameter {
         self.within(0.0..=1.0, "between 0 and 1")
     }
 
-    fn within(self, possible: RangeInclusive<f64>, allowed: &'static str) -> Result<(), RoutingError> {
+    pub(super) fn within(
+        self,
+        possible: RangeInclusive<f64>,
+        allowed: &'static str,
+    ) -> Result<(), RoutingError> {
         let Self { owner, parameter, value } = self;
         if possible.contains(&value) {
             return Ok(());
