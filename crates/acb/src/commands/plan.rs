@@ -203,8 +203,8 @@ pub fn render(plan: &Prepared) -> String {
     // Writing to a String can't fail.
     let _ = writeln!(out, "{}: {}\n", document.experiment, plan.experiment.spec.question);
     let _ = writeln!(out, "{}\n", headline(plan));
-    let _ = writeln!(out, "{}", arms_table(&document.arms));
-    let _ = writeln!(out, "{}", costs_table(plan));
+    let _ = writeln!(out, "{}\n", arms_table(&document.arms));
+    let _ = writeln!(out, "{}\n", costs_table(plan));
     let _ = writeln!(out, "{}", render_divergence(&plan.replay.divergence, super::report::columns()));
     let _ = writeln!(out, "{}", gates_table(&document.gates));
     if document.refused {
