@@ -2,7 +2,8 @@
 //!
 //! Each iteration dispatches one request of about 1,000 prompt tokens, 512 of them of one of 100 shared documents, and
 //! ends the one that was dispatched 256 requests before. State is scraped once, so that reading it is part of the cost.
-//! Allocations are counted: a dispatch without a log makes none once its tables have grown.
+//! Allocations are counted: a dispatch without a log makes none once its tables have grown (those of the policies that
+//! never forget a prefix always grow).
 
 #![allow(missing_docs)]
 

@@ -2,8 +2,8 @@
 
 use crate::testing::{context, finished, prompt, request, scraped};
 use crate::{
-    Decision, EppWeightedSpec, Information, PolicySpec, ReplicaSnapshot, Router, RouterContext, RouterEvent,
-    RoutingError, RoutingRow, SeedMode, SeedScoreSpec, SpecialistsSpec, replay,
+    Decision, DynamoCostSpec, EppWeightedSpec, Information, PolicySpec, ReplicaSnapshot, Router,
+    RouterContext, RouterEvent, RoutingError, RoutingRow, SeedMode, SeedScoreSpec, SpecialistsSpec, replay,
 };
 use acb_types::*;
 use proptest::prelude::*;
@@ -148,6 +148,7 @@ fn policies() -> Vec<PolicySpec> {
     all.extend(modes.map(|mode| PolicySpec::SeedScore(SeedScoreSpec { mode, ..Default::default() })));
     let true_state = SpecialistsSpec { scrape_interval_ms: 0.0, ..Default::default() };
     all.push(PolicySpec::Specialists(true_state));
+    all.push(PolicySpec::DynamoCost(DynamoCostSpec { temperature: 0.5, ..Default::default() }));
     all.push(PolicySpec::EppWeighted(EppWeightedSpec { lora_weight: 1.0, ..Default::default() }));
     all
 }
@@ -303,6 +304,7 @@ fn on_an_idle_cluster_ties_go_to_the_lowest_id() {
                 | PolicySpec::AibrixPrefix(_)
                 | PolicySpec::StaticPartition(_)
                 | PolicySpec::EppWeighted(_)
+                | PolicySpec::DynamoCost(_)
                 | PolicySpec::LoraLoadState(_)
         );
         if !by_chance {
@@ -383,6 +385,22 @@ fn an_impossible_parameter_is_named_before_anything_is_built() {
         (
             serde_json::json!({"kind": "adapter_hash_bounded", "ring_points": 0}),
             "adapter_hash_bounded: ring_points is 0, which is not at least 1",
+        ),
+        (
+            serde_json::json!({"kind": "static_partition", "replicas_per_adapter": 0}),
+            "static_partition: replicas_per_adapter is 0, which is not at least 1",
+        ),
+        (
+            serde_json::json!({"kind": "sglang_cache_aware", "cache_threshold": 30.0}),
+            "sglang_cache_aware: cache_threshold is 30, which is not between 0 and 1",
+        ),
+        (
+            serde_json::json!({"kind": "lora_load_state", "placement_bonus": 0.05, "headroom_bonus": 0.05}),
+            "lora_load_state: placement_bonus and headroom_bonus together is 0.1, which is not at most 0.09",
+        ),
+        (
+            serde_json::json!({"kind": "preble_e2", "rebalance_ratio": 0.5}),
+            "preble_e2: rebalance_ratio is 0.5, which is not a finite number of at least 1",
         ),
     ];
     for (spec, message) in cases {

@@ -28,10 +28,10 @@ pub use error::RoutingError;
 pub use event::{ReplicaSnapshot, RouterEvent};
 pub use policies::{
     AdapterChoice, AdapterHashBoundedSpec, AibrixIndex, AibrixPrefixSpec, BaseSpec, CacheStaticSpec,
-    EppWeightedSpec, IsolationScope, LeastInFlightSpec, LoraCapacity, LoraLoadStateSpec, MultitaskSpec,
-    OracleSpec, PowerOfTwoSpec, ProductionStackPrefixSpec, RandomSpec, RayPrefixAwareSpec, RoundRobinSpec,
-    SeedCacheModel, SeedCandidates, SeedMode, SeedScoreSpec, SemanticSpec, SglangCacheAwareSpec, SglangMiss,
-    SpecialistsSpec, StaticPartitionSpec, StickySessionSpec,
+    DynamoCostSpec, EppWeightedSpec, IsolationScope, LeastInFlightSpec, LoraCapacity, LoraLoadStateSpec,
+    MultitaskSpec, OracleSpec, PowerOfTwoSpec, PrebleE2Spec, ProductionStackPrefixSpec, RandomSpec,
+    RayPrefixAwareSpec, RoundRobinSpec, SeedCacheModel, SeedCandidates, SeedMode, SeedScoreSpec,
+    SemanticSpec, SglangCacheAwareSpec, SglangMiss, SpecialistsSpec, StaticPartitionSpec, StickySessionSpec,
 };
 pub use policy::{Decision, Information, Reason, RoutingPolicy};
 pub use prefix::{PrefixIndex, PrefixKey, PrefixRules, PrefixUse};

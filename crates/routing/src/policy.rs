@@ -134,7 +134,7 @@ pub struct Decision {
 }
 
 /// A routing policy. It has no clock, does no I/O, and draws only from the stream that it is handed.
-/// Ties go to the lowest id. When `request.required_adapter` is set, the decision's adapter must be that one.
+/// Ties go to the lowest id, unless the rule is to draw. When `request.required_adapter` is set, the decision's adapter must be that one.
 pub trait RoutingPolicy: Send {
     /// The name that specs and tables use.
     fn name(&self) -> &'static str;

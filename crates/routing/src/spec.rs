@@ -1,10 +1,10 @@
 //! Policies as a spec names them: one variant each, with parameters that carry their unit in the name.
 
 use crate::policies::{
-    AdapterHashBoundedSpec, AibrixPrefixSpec, BaseSpec, CacheStaticSpec, EppWeightedSpec, LeastInFlightSpec,
-    LoraLoadStateSpec, MultitaskSpec, OracleSpec, PowerOfTwoSpec, ProductionStackPrefixSpec, RandomSpec,
-    RayPrefixAwareSpec, RoundRobinSpec, SeedScoreSpec, SemanticSpec, SglangCacheAwareSpec, SpecialistsSpec,
-    StaticPartitionSpec, StickySessionSpec,
+    AdapterHashBoundedSpec, AibrixPrefixSpec, BaseSpec, CacheStaticSpec, DynamoCostSpec, EppWeightedSpec,
+    LeastInFlightSpec, LoraLoadStateSpec, MultitaskSpec, OracleSpec, PowerOfTwoSpec, PrebleE2Spec,
+    ProductionStackPrefixSpec, RandomSpec, RayPrefixAwareSpec, RoundRobinSpec, SeedScoreSpec, SemanticSpec,
+    SglangCacheAwareSpec, SpecialistsSpec, StaticPartitionSpec, StickySessionSpec,
 };
 use crate::{Information, RouterContext, RoutingError, RoutingPolicy};
 use schemars::JsonSchema;
@@ -54,6 +54,10 @@ pub enum PolicySpec {
     EppWeighted(EppWeightedSpec),
     /// llm-d's endpoint picker with the proposed scorer of adapter residency.
     LoraLoadState(LoraLoadStateSpec),
+    /// NVIDIA Dynamo: the lowest cost in prefill and decode blocks.
+    DynamoCost(DynamoCostSpec),
+    /// Preble: exploit a long prefix, else the cheapest by work sent of late.
+    PrebleE2(PrebleE2Spec),
 }
 
 /// What each policy's parameters tell of it.
@@ -93,6 +97,8 @@ impl PolicySpec {
             Self::StaticPartition(StaticPartitionSpec::default()),
             Self::EppWeighted(EppWeightedSpec::default()),
             Self::LoraLoadState(LoraLoadStateSpec::default()),
+            Self::DynamoCost(DynamoCostSpec::default()),
+            Self::PrebleE2(PrebleE2Spec::default()),
         ]
     }
 
@@ -153,6 +159,8 @@ impl PolicySpec {
             Self::StaticPartition(p) => p,
             Self::EppWeighted(p) => p,
             Self::LoraLoadState(p) => p,
+            Self::DynamoCost(p) => p,
+            Self::PrebleE2(p) => p,
         }
     }
 }
