@@ -110,7 +110,8 @@ fn simulate(
     recorded: &mut u64,
     interrupt: &Interrupt,
 ) -> Result<Simulated, CellError> {
-    let (level, arm) = (&experiment.levels[cell.level], &experiment.arms[cell.arm]);
+    let level = &experiment.levels[cell.level];
+    let arm = &level.arms[cell.arm];
     let path = folder.path().to_path_buf();
     let write = |source| CellError::Write { path: path.clone(), source };
     let outcomes = level.outcomes(cell.block);
@@ -168,7 +169,8 @@ fn assert_recorded(totals: &RunTotals, recorded: u64) {
 }
 
 fn manifest(experiment: &Experiment, cell: &Cell, labels: &[String]) -> Manifest {
-    let (level, arm) = (&experiment.levels[cell.level], &experiment.arms[cell.arm]);
+    let level = &experiment.levels[cell.level];
+    let arm = &level.arms[cell.arm];
     let (name, calibrated) = level.spec.cluster.profile_label();
     let adapters = level.names.adapters.iter();
     Manifest {

@@ -82,6 +82,8 @@ pub struct Level {
     pub values: Levels,
     /// The experiment with these values in place.
     pub spec: ExperimentSpec,
+    /// The arms as they are at this level, in the order of the experiment's.
+    pub arms: Vec<Arm>,
     /// Words of records: task and adapter names.
     pub names: RecordNames,
     /// The servers.
@@ -160,7 +162,7 @@ impl Level {
                 QualitySource::Table(_) => "outcome_table",
             },
         };
-        Ok(Self { values, spec, names, cluster, truth })
+        Ok(Self { values, arms: arms(&spec), spec, names, cluster, truth })
     }
 
     /// What answers are worth in a block.

@@ -1,6 +1,6 @@
 //! The plan: every cell in the order of execution, and what they would cost.
 
-use crate::experiment::{Experiment, Level};
+use crate::experiment::{Arm, Experiment, Level};
 use acb_evidence::{FILE_VERSION, Levels, Pair, PlannedRun, SweepArm, SweepPlan};
 use acb_types::{Digest, Seed};
 use serde_json::Value as Json;
@@ -31,17 +31,17 @@ pub fn cells(experiment: &Experiment, sweep: &str) -> Vec<Cell> {
     let slugs = slugs(experiment);
     let mut cells = Vec::new();
     for &block in &experiment.blocks {
-        for (level, spec) in experiment.levels.iter().enumerate() {
+        for (at, level) in experiment.levels.iter().enumerate() {
             let mut arms: Vec<usize> = (0..experiment.arms.len()).collect();
             order.shuffle(&mut arms);
             for arm in arms {
                 cells.push(Cell {
-                    run_id: format!("{sweep}-{}{}-s{block}", experiment.arms[arm].name, slugs[level]),
+                    run_id: format!("{sweep}-{}{}-s{block}", level.arms[arm].name, slugs[at]),
                     arm,
-                    level,
+                    level: at,
                     block,
-                    requests: spec.spec.workload.requests(),
-                    digest: cell_digest(experiment, &level_digests[level], arm, block),
+                    requests: level.spec.workload.requests(),
+                    digest: cell_digest(experiment, &level_digests[at], &level.arms[arm], block),
                 });
             }
         }
@@ -79,8 +79,7 @@ fn level_digest(experiment: &Experiment, level: usize) -> Digest {
     Digest::of(spec.resolved_yaml().as_bytes())
 }
 
-fn cell_digest(experiment: &Experiment, level: &Digest, arm: usize, block: u64) -> Digest {
-    let arm = &experiment.arms[arm];
+fn cell_digest(experiment: &Experiment, level: &Digest, arm: &Arm, block: u64) -> Digest {
     let content = format!("{level}\n{arm:?}\n{block}\n{:?}\n{}", experiment.data, program_version());
     Digest::of(content.as_bytes())
 }
@@ -130,7 +129,7 @@ fn slug(levels: &Levels) -> String {
 #[must_use]
 pub fn sweep_plan(experiment: &Experiment, sweep: &str, cells: &[Cell]) -> SweepPlan {
     let spec = &experiment.spec;
-    let arm = |arm: &crate::experiment::Arm| SweepArm {
+    let arm = |arm: &Arm| SweepArm {
         name: arm.name.clone(),
         role: arm.role.clone(),
         policy: arm.policy.name().to_owned(),

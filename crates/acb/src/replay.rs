@@ -51,7 +51,7 @@ pub fn replay(experiment: &Experiment, interrupt: &Interrupt) -> Result<Option<R
     let (mut requests, mut bytes, mut sized) = (0u64, 0u64, 0u64);
     for level in &experiment.levels {
         let mut arms = Vec::new();
-        for arm in &experiment.arms {
+        for arm in &level.arms {
             if interrupt.requested() {
                 return Ok(None);
             }

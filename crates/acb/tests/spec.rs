@@ -139,7 +139,7 @@ fn what_contradicts_another_field_is_refused_in_its_place() {
             &["unknown key", "`rate_rps`"],
         ),
         ("workload.arrivals.rate_rps: [", "workload.kind.x: [", "28:21", &["`workload.kind`"]),
-        ("workload.arrivals.rate_rps: [", "arms.0.name: [", "28:3", &["can't be varied", "`workload`"]),
+        ("workload.arrivals.rate_rps: [", "arms.0.name: [", "28:3", &["can't be varied", "`policy`"]),
         ("[5, 10.5]", "[]", "28:3", &["has no values"]),
         ("[5, 10.5]", "[5, 5]", "28:35", &["5 is given twice"]),
         ("[5, 10.5]", "[5, slow]", "28:35", &["a number", "`slow`"]),

@@ -42,10 +42,8 @@ fn classes(arms: &[Arm], divergence: &Divergence) -> Vec<Vec<usize>> {
         divergence.levels.iter().all(|level| alike(level.adapter[a][b]) && alike(level.replica[a][b]))
     };
     let mut classes: Vec<Vec<usize>> = Vec::new();
-    for arm in 0..arms.len() {
-        if matches!(arms[arm].role, ArmRole::AaReplicate { .. }) {
-            continue;
-        }
+    let own = arms.iter().enumerate().filter(|(_, arm)| !matches!(arm.role, ArmRole::AaReplicate { .. }));
+    for (arm, _) in own {
         match classes.iter_mut().find(|class| class.iter().all(|&other| alike(other, arm))) {
             Some(class) => class.push(arm),
             None => classes.push(vec![arm]),

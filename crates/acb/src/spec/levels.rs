@@ -8,8 +8,11 @@ use super::words::{dotted, list};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
-/// What a factor may change: what all arms share. Arms are crossed with factors, so they are no factor themselves.
-const ROOTS: [&str; 6] = ["adapters", "cluster", "model", "quality", "slo", "workload"];
+/// What a factor may change: what all arms share, and what one arm's policy is given (its staleness, say); the other
+/// arms are then the same at all of its values.
+const ROOTS: [&str; 7] = ["adapters", "arms", "cluster", "model", "quality", "slo", "workload"];
+/// What a factor may change of an arm; its name and role belong to the design.
+const OF_AN_ARM: [&str; 2] = ["policy", "prior"];
 
 /// Most combinations of levels.
 const MAX_COMBINATIONS: usize = 10_000;
@@ -86,6 +89,10 @@ fn check_factor(spec: &ExperimentSpec, path: &str, values: &[Json]) -> Vec<Findi
     let root = path.split('.').next().unwrap_or_default();
     if !ROOTS.contains(&root) {
         let message = format!("`{path}` can't be varied; a path starts with one of {}", list(ROOTS));
+        return vec![(pointer, message)];
+    }
+    if root == "arms" && !path.split('.').nth(2).is_some_and(|part| OF_AN_ARM.contains(&part)) {
+        let message = format!("`{path}` can't be varied; of an arm, a path names {}", list(OF_AN_ARM));
         return vec![(pointer, message)];
     }
     if values.is_empty() {
