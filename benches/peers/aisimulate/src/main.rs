@@ -41,7 +41,11 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn once(servers: &serde_json::Value, replicas: usize, requests: VecDeque<DirectRequest>) -> Result<ReplayReport> {
+fn once(
+    servers: &serde_json::Value,
+    replicas: usize,
+    requests: VecDeque<DirectRequest>,
+) -> Result<ReplayReport> {
     let whole = |name: &str| servers[name].as_u64().map(|n| n as usize).with_context(|| name.to_owned());
     let rank = EngineConfig {
         block_size: whole("block_tokens")?,
