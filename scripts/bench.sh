@@ -28,16 +28,18 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 results=$work/results.tsv
 
-# The path of the program that a cargo command built.
-built() { "$@" --message-format=json | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1; }
+# named NAME: the path of the program of this name, from what cargo says about its build.
+named() { sed -n "/\"name\":\"$1\"/"'s/.*"executable":"\([^"]*\)".*/\1/p'; }
 echo "building" >&2
-acb=$(built cargo build --release --locked -q -p acb)
-listed=$(built cargo bench --locked -q --no-run -p acb --bench listed)
-scale=$(built cargo bench --locked -q --no-run -p acb-sim --bench scale)
+# One build for all three: the benchmarks bring the command line with them.
+cargo bench --locked -q --no-run --message-format=json -p acb -p acb-sim --bench listed --bench scale >"$work/built.json"
+acb=$(named acb <"$work/built.json")
+listed=$(named listed <"$work/built.json")
+scale=$(named scale <"$work/built.json")
 aisimulate='' vidur=''
 if [[ $peers == yes ]]; then
-  if ! aisimulate=$(built env CARGO_TARGET_DIR="$target/peers" cargo build --release --locked -q \
-    --manifest-path benches/peers/aisimulate/Cargo.toml); then
+  if ! aisimulate=$(CARGO_TARGET_DIR="$target/peers" cargo build --release --locked -q --message-format=json \
+    --manifest-path benches/peers/aisimulate/Cargo.toml | named aisimulate-peer); then
     aisimulate=
     echo "aisimulate-core: not measured, it did not build" >&2
   fi
@@ -89,7 +91,7 @@ done
 printf 'date: %s\n' "$(date -u +%F)"
 printf 'machine: %s, %s cores, load %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" \
   "$(cut -d' ' -f1 /proc/loadavg)"
-printf 'versions: acb %s, %s' "$(git describe --always --dirty --exclude '*')" "$(rustc --version | cut -d' ' -f1,2)"
+printf 'versions: acb %s, %s' "$(git describe --always --dirty --exclude '*' 2>/dev/null || echo 'of unknown revision')" "$(rustc --version | cut -d' ' -f1,2)"
 [[ -z $aisimulate ]] || sed -n 's/^aisimulate-core = "=\(.*\)"/, aisimulate-core \1/p' benches/peers/aisimulate/Cargo.toml | tr -d '\n'
 [[ -z $vidur ]] || printf ', Vidur %s, %s' "${VIDUR_VERSION:-of unknown version}" "$("${VIDUR_PYTHON:-python3}" --version)"
 printf '\nrecords of one sim-records run: %s KiB\n\n' "$(cat "$work/records.kib")"
