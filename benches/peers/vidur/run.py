@@ -54,7 +54,7 @@ def converted(list_path, folder):
             "num_decode_tokens": rows["GeneratedTokens"],
         }
     ).to_csv(path, index=False)
-    return path, rows
+    return path
 
 
 def simulation(trace, servers, replicas, folder):
@@ -96,13 +96,15 @@ def main():
     ExecutionTimePredictorRegistry.register(kind, steps)
     Simulator._write_output = lambda self: None
     with tempfile.TemporaryDirectory() as folder:
-        trace, rows = converted(list_path, folder)
+        trace = converted(list_path, folder)
         simulator = Simulator(simulation(trace, servers, replicas, folder))
+        requests = [event._request for _, event in simulator._event_queue]
         start = time.process_time()
         simulator.run()
         used = time.process_time() - start
-    tokens = rows["GeneratedTokens"].sum()
-    print(len(rows), f"{used:.6f}", tokens, f"{simulator._time:.3f}", steps.batches, 1, sep="\t")
+    served = [request for request in requests if request.completed]
+    tokens = sum(int(request.num_processed_tokens - request.num_prefill_tokens) for request in served)
+    print(len(served), f"{used:.6f}", tokens, f"{simulator._time:.3f}", steps.batches, 1, sep="\t")
 
 
 if __name__ == "__main__":
