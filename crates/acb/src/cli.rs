@@ -75,17 +75,25 @@ pub struct ExperimentArgs {
 #[derive(Clone, Debug, Default, Args)]
 pub struct BudgetArgs {
     /// Most runs.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_runs: Option<u64>,
     /// Most requests over all runs.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_requests: Option<u64>,
     /// Expected seconds of one run on a real server, for the GPU-hour estimate.
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = positive)]
     pub estimated_seconds_per_run: Option<f64>,
     /// Most GPU hours over all runs, by the estimate above.
-    #[arg(long, value_name = "HOURS")]
+    #[arg(long, value_name = "HOURS", value_parser = positive)]
     pub max_estimated_gpu_hours: Option<f64>,
+}
+
+/// A number that a limit or an estimate can be.
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1e9 => Ok(value),
+        _ => Err("give a number above 0 and at most 1e9".to_owned()),
+    }
 }
 
 /// Gates that `--allow` can overrule.
@@ -97,6 +105,8 @@ pub enum GateName {
     AliasedFactors,
     /// Too few blocks for the test that the decision rule asks for.
     UnitFloor,
+    /// A workload of which the servers' limits leave nothing.
+    UnservedRequests,
 }
 
 /// Arguments of `acb plan`.

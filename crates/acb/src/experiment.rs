@@ -13,7 +13,7 @@ use acb_sim::{Cluster, Service, SimError};
 use acb_types::{AdapterRole, Adapters, AdaptersError, Digest, Outcomes, QualityTable, Seed, TaskId};
 use acb_workload::{Workload, WorkloadContext, WorkloadError};
 use serde_json::Value as Json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -88,7 +88,8 @@ pub struct Level {
     pub names: RecordNames,
     /// The servers.
     pub cluster: Cluster,
-    truth: QualityTable,
+    truth: Arc<QualityTable>,
+    priors: BTreeMap<PriorKind, Arc<QualityTable>>,
 }
 
 /// An experiment that can be planned and run.
@@ -162,13 +163,17 @@ impl Level {
                 QualitySource::Table(_) => "outcome_table",
             },
         };
-        Ok(Self { values, arms: arms(&spec), spec, names, cluster, truth })
+        let arms = arms(&spec);
+        let kinds: BTreeSet<PriorKind> = arms.iter().map(|arm| arm.prior).collect();
+        let priors =
+            kinds.into_iter().map(|kind| (kind, Arc::new(believed(&spec, &names, &truth, kind)))).collect();
+        Ok(Self { values, arms, spec, names, cluster, truth: Arc::new(truth), priors })
     }
 
     /// What answers are worth in a block.
     #[must_use]
     pub fn outcomes(&self, block: u64) -> Outcomes {
-        Outcomes::new(self.truth.clone(), Seed(block))
+        Outcomes::new(Arc::clone(&self.truth), Seed(block))
     }
 
     /// The requests of a block: the same for every arm.
@@ -214,7 +219,7 @@ impl Level {
                 ..self.spec.cluster.costs(&adapters)
             },
             adapters,
-            prior: Arc::new(self.prior(arm.prior)),
+            prior: Arc::clone(&self.priors[&arm.prior]),
             slo: self.spec.slo.slo(),
             prefix: self.spec.cluster.prefix_index(),
             seed,
@@ -223,18 +228,23 @@ impl Level {
         Router::new(&arm.policy, context)
             .map_err(|source| SetUpError::Policy { arm: arm.name.clone(), source })
     }
+}
 
-    fn prior(&self, kind: PriorKind) -> QualityTable {
-        let shape = match kind {
-            PriorKind::SeedFixed => return seed_fixed_prior(&self.names.tasks, &self.names.adapters),
-            PriorKind::Calibrated => PriorShape::Calibrated,
-            PriorKind::Shuffled => PriorShape::Shuffled,
-            PriorKind::Flat => PriorShape::Flat,
-            PriorKind::Adversarial => PriorShape::Adversarial,
-        };
-        let samples = self.spec.quality.prior.calibration_samples;
-        prior(&self.truth, samples, shape, Seed(self.spec.experiment_seed))
-    }
+/// What arms with a prior of this kind believe: drawn once for the whole experiment.
+fn believed(
+    spec: &ExperimentSpec,
+    names: &RecordNames,
+    truth: &QualityTable,
+    kind: PriorKind,
+) -> QualityTable {
+    let shape = match kind {
+        PriorKind::SeedFixed => return seed_fixed_prior(&names.tasks, &names.adapters),
+        PriorKind::Calibrated => PriorShape::Calibrated,
+        PriorKind::Shuffled => PriorShape::Shuffled,
+        PriorKind::Flat => PriorShape::Flat,
+        PriorKind::Adversarial => PriorShape::Adversarial,
+    };
+    prior(truth, spec.quality.prior.calibration_samples, shape, Seed(spec.experiment_seed))
 }
 
 fn identity(spec: &ExperimentSpec, data: &[(PathBuf, Digest)]) -> Digest {
@@ -319,8 +329,12 @@ fn data_files<'a>(
             paths.insert(PathBuf::from(&table.file));
         }
     }
-    let hash = |path: PathBuf| match std::fs::read(&path) {
-        Ok(bytes) => Ok((path, Digest::of(&bytes))),
+    let regular = |path: &PathBuf| match std::fs::metadata(path)?.is_file() {
+        true => std::fs::File::open(path),
+        false => Err(std::io::Error::other("it is not a file")),
+    };
+    let hash = |path: PathBuf| match regular(&path).and_then(Digest::of_reader) {
+        Ok(digest) => Ok((path, digest)),
         Err(source) => Err(SetUpError::Data { path, source }),
     };
     paths.into_iter().map(hash).collect()

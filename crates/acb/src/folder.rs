@@ -37,16 +37,18 @@ pub enum FolderError {
         path: PathBuf,
     },
     /// The folder holds this cell already.
-    #[error("{}: this cell has been started before; --resume goes on with the sweep, another --sweep-name starts a new one", path.display())]
+    #[error("{}: this run has been started before; --resume skips what is complete and runs the rest, another --sweep-name starts anew, `acb report` shows what is there", path.display())]
     Exists {
         /// The folder.
         path: PathBuf,
     },
     /// The records of a complete run are not what they were.
-    #[error("{}: requests.jsonl is not as the run left it; move the folder away, then --resume runs the cell again", path.display())]
+    #[error("{}: {file} is not as the run left it; move the folder away, then --resume runs the cell again", path.display())]
     Damaged {
         /// The folder.
         path: PathBuf,
+        /// The file.
+        file: &'static str,
     },
     /// A document of the folder is not what it should be.
     #[error("{0}; choose another --sweep-name or --output-dir, or move the folder away")]
@@ -115,14 +117,17 @@ pub fn inspect(folder: &Path, cell: &Digest) -> Result<Found, FolderError> {
 
 /// A run that calls itself complete has the records that it wrote.
 fn whole(folder: &Path, status: &Status) -> Result<Found, FolderError> {
-    let hash = || -> io::Result<Digest> {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update_reader(fs::File::open(folder.join("requests.jsonl"))?)?;
-        Ok(hasher.finalize().into())
-    };
-    match hash().ok() == status.record_digest {
-        true => Ok(Found::Complete),
-        false => Err(FolderError::Damaged { path: folder.to_path_buf() }),
+    let hash = fs::File::open(folder.join("requests.jsonl")).and_then(Digest::of_reader);
+    let damaged = |file| Err(FolderError::Damaged { path: folder.to_path_buf(), file });
+    if hash.ok() != status.record_digest {
+        return damaged("requests.jsonl");
+    }
+    if read_json::<Summary>(folder).is_err() {
+        return damaged("summary.json");
+    }
+    match ["server.jsonl", "config_resolved.yaml"].into_iter().find(|file| !folder.join(file).is_file()) {
+        Some(file) => damaged(file),
+        None => Ok(Found::Complete),
     }
 }
 

@@ -14,8 +14,9 @@ fn main() -> ExitCode {
     match dispatch(Cli::parse()) {
         Ok(Exit::Done) => ExitCode::SUCCESS,
         Ok(Exit::Failed) => ExitCode::from(1),
+        Ok(Exit::Usage) => ExitCode::from(2),
         Err(report) => {
-            eprintln!("{report:?}");
+            acb::commands::say(&format!("{report:?}"));
             ExitCode::from(2)
         }
     }

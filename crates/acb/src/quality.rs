@@ -59,8 +59,7 @@ pub fn prior(truth: &QualityTable, samples: u32, shape: PriorShape, seed: Seed) 
     let mut stream = seed.stream("calibration");
     let mut rows: Vec<Vec<f64>> = columns(truth)
         .map(|row| {
-            let grade =
-                |p: f64| (0..samples).filter(|_| stream.unit() < p).count() as f64 / f64::from(samples);
+            let grade = |p: f64| f64::from(stream.binomial(samples, p)) / f64::from(samples);
             row.into_iter().map(grade).collect()
         })
         .collect();

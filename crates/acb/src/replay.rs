@@ -7,7 +7,7 @@ use crate::interrupt::Interrupt;
 use crate::sink::{RecordNames, record};
 use acb_evidence::{Divergence, DivergenceLevel, FILE_VERSION};
 use acb_sim::{Completion, Run, Sink};
-use acb_types::{AdapterId, Outcomes, ReplicaId};
+use acb_types::{AdapterId, Outcome, Outcomes, ReplicaId, ServerRow, Tier};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -29,6 +29,12 @@ pub struct Replay {
     pub simulated_s_per_request: Vec<f64>,
     /// Bytes written per request.
     pub bytes_per_request: f64,
+    /// Requests replayed, all arms and levels together.
+    pub requests: u64,
+    /// Those that were not answered in full, by the word for how they ended.
+    pub not_ok: BTreeMap<&'static str, u64>,
+    /// Those whose admission read an adapter from disk.
+    pub loads_from_disk: u64,
 }
 
 /// What an arm chose for a request.
@@ -39,6 +45,10 @@ struct Replayed {
     end_s: f64,
     bytes: u64,
     sized: u64,
+    not_ok: BTreeMap<&'static str, u64>,
+    loads_from_disk: u64,
+    server_rows: u64,
+    server_row_bytes: u64,
 }
 
 /// Replays all arms at all levels.
@@ -48,7 +58,9 @@ struct Replayed {
 pub fn replay(experiment: &Experiment, interrupt: &Interrupt) -> Result<Option<Replay>, SetUpError> {
     let watch = Stopwatch::start();
     let (mut levels, mut per_request) = (Vec::new(), Vec::new());
-    let (mut requests, mut bytes, mut sized) = (0u64, 0u64, 0u64);
+    let (mut requests, mut bytes, mut sized, mut loads_from_disk, mut server_bytes) =
+        (0u64, 0, 0u64, 0, 0u64);
+    let mut not_ok = BTreeMap::new();
     for level in &experiment.levels {
         let mut arms = Vec::new();
         for arm in &level.arms {
@@ -59,6 +71,9 @@ pub fn replay(experiment: &Experiment, interrupt: &Interrupt) -> Result<Option<R
             requests += run.choices.len() as u64;
             bytes += run.bytes;
             sized += run.sized;
+            loads_from_disk += run.loads_from_disk;
+            server_bytes += run.server_rows * run.server_row_bytes;
+            run.not_ok.iter().for_each(|(word, count)| *not_ok.entry(*word).or_insert(0) += count);
             arms.push(run);
         }
         let ends: f64 = arms.iter().map(|run| run.end_s / run.choices.len().max(1) as f64).sum();
@@ -72,9 +87,12 @@ pub fn replay(experiment: &Experiment, interrupt: &Interrupt) -> Result<Option<R
             arms: experiment.arms.iter().map(|arm| arm.name.clone()).collect(),
             levels,
         },
+        requests,
+        not_ok,
+        loads_from_disk,
         requests_per_second: requests as f64 / seconds,
         simulated_s_per_request: per_request,
-        bytes_per_request: bytes as f64 / sized.max(1) as f64,
+        bytes_per_request: bytes as f64 / sized.max(1) as f64 + server_bytes as f64 / requests.max(1) as f64,
     }))
 }
 
@@ -97,7 +115,16 @@ fn replay_arm(
     let mut sink = Choices {
         names: &level.names,
         outcomes: &outcomes,
-        run: Replayed { choices: BTreeMap::new(), end_s: 0.0, bytes: 0, sized: 0 },
+        run: Replayed {
+            choices: BTreeMap::new(),
+            end_s: 0.0,
+            bytes: 0,
+            sized: 0,
+            not_ok: BTreeMap::new(),
+            loads_from_disk: 0,
+            server_rows: 0,
+            server_row_bytes: 0,
+        },
     };
     let mut source = level.workload_of(block, MOST_REQUESTS)?;
     let run = Run {
@@ -126,12 +153,36 @@ struct Choices<'a> {
 impl Sink for Choices<'_> {
     fn completed(&mut self, done: &Completion<'_>) -> ControlFlow<()> {
         self.run.choices.insert(done.request.id.0, (done.decision.adapter, done.replica));
+        if let Some(word) = not_ok(done.outcome) {
+            *self.run.not_ok.entry(word).or_insert(0) += 1;
+        }
+        let from_disk = done.adapter_load.is_some_and(|load| load.from >= Tier::Disk);
+        self.run.loads_from_disk += u64::from(from_disk);
         if self.run.sized < SIZED {
             let row = serde_json::to_vec(&record(self.names, self.outcomes, done));
             self.run.bytes += row.map_or(0, |row| row.len() as u64 + 1);
             self.run.sized += 1;
         }
         ControlFlow::Continue(())
+    }
+
+    fn server(&mut self, row: &ServerRow) {
+        if self.run.server_rows == 0 {
+            self.run.server_row_bytes = serde_json::to_vec(row).map_or(0, |row| row.len() as u64 + 1);
+        }
+        self.run.server_rows += 1;
+    }
+}
+
+/// The word for an outcome other than a full answer.
+fn not_ok(outcome: Outcome) -> Option<&'static str> {
+    match outcome {
+        Outcome::Ok => None,
+        Outcome::Rejected => Some("rejected"),
+        Outcome::Shed => Some("shed"),
+        Outcome::TimedOut => Some("timed out"),
+        Outcome::Failed => Some("failed"),
+        Outcome::Unfinished => Some("unfinished"),
     }
 }
 

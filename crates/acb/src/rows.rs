@@ -19,7 +19,13 @@ impl RowFile {
     /// # Errors
     /// When the file can't be created.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let file = File::create(partial(path))?;
+        let partial = partial(path);
+        // Whatever stands there is a leftover of ours, or a link that must not be written through.
+        match fs::remove_file(&partial) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = File::create_new(&partial)?;
         let out = BufWriter::with_capacity(1 << 16, Hashed { file, hasher: blake3::Hasher::new() });
         Ok(Self { path: path.to_path_buf(), out, rows: 0 })
     }

@@ -390,11 +390,13 @@ pub fn read_json<T: Versioned>(folder: &Path) -> Result<T, EvidenceError> {
 /// # Errors
 /// When the file can't be written.
 pub fn write_json<T: Versioned>(folder: &Path, document: &T) -> Result<(), EvidenceError> {
-    let path = folder.join(T::FILE);
-    let mut bytes = match serde_json::to_vec_pretty(document) {
-        Ok(bytes) => bytes,
-        Err(error) => return Err(EvidenceError::Document { path, message: error.to_string() }),
-    };
+    write_atomically(&folder.join(T::FILE), &document_bytes(document))
+}
+
+/// The document as its file holds it.
+pub(crate) fn document_bytes<T: Versioned>(document: &T) -> Vec<u8> {
+    let mut bytes =
+        serde_json::to_vec_pretty(document).expect("documents have text keys, so they have a form in JSON");
     bytes.push(b'\n');
-    write_atomically(&path, &bytes)
+    bytes
 }

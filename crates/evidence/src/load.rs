@@ -1,8 +1,9 @@
 //! Finds run folders and sweeps below a root.
 
-use crate::files::{Versioned, read_json};
+use crate::files::{Versioned, document_bytes, read_json};
 use crate::summary::summarise_folder;
 use crate::{Divergence, EvidenceError, Manifest, RunState, Status, Summary, SweepPlan};
+use acb_types::Digest;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -131,7 +132,8 @@ fn load_run(folder: &Path) -> Result<Run, String> {
         RunState::Interrupted => return Err(with_message("interrupted", status.message)),
     }
     let manifest: Manifest = read_json(folder).map_err(said)?;
-    let summary = summary_of(folder, &manifest).map_err(said)?;
+    check_rows(folder, &status)?;
+    let summary = summary_of(folder, &manifest)?;
     if summary.run_id != manifest.run_id || status.run_id != manifest.run_id {
         let (a, b, c) = (&manifest.run_id, &status.run_id, &summary.run_id);
         return Err(format!("manifest, status and summary are of different runs: {a}, {b}, {c}"));
@@ -143,14 +145,36 @@ fn with_message(state: &str, message: Option<String>) -> String {
     message.map_or_else(|| state.to_owned(), |message| format!("{state}: {message}"))
 }
 
-/// `summary.json`; computed from the rows when it is missing or of another version.
-fn summary_of(folder: &Path, manifest: &Manifest) -> Result<Summary, EvidenceError> {
-    match read_json(folder) {
-        Err(EvidenceError::Version { .. }) => summarise_folder(folder, manifest),
-        Err(EvidenceError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-            summarise_folder(folder, manifest)
+/// The records are those that the run wrote, and as many as it planned.
+fn check_rows(folder: &Path, status: &Status) -> Result<(), String> {
+    let path = folder.join("requests.jsonl");
+    let file = fs::File::open(&path).map_err(|error| format!("requests.jsonl: {error}"))?;
+    let hash = Digest::of_reader(file).map_err(|error| format!("requests.jsonl: {error}"))?;
+    if status.record_digest.as_ref() != Some(&hash) {
+        return Err(
+            "requests.jsonl is not as the run left it (its hash is not the one in status.json)".to_owned()
+        );
+    }
+    let (recorded, planned) = (status.recorded_requests, status.planned_requests);
+    match recorded == planned {
+        true => Ok(()),
+        false => Err(format!("cut short by a limit: {recorded} of {planned} planned requests have a record")),
+    }
+}
+
+/// The summary, computed from the rows; a `summary.json` of this version that says otherwise is a fault.
+fn summary_of(folder: &Path, manifest: &Manifest) -> Result<Summary, String> {
+    let computed = summarise_folder(folder, manifest).map_err(|error| error.to_string())?;
+    match read_json::<Summary>(folder) {
+        // Compared as text: reading a number from JSON may move it by the last bit.
+        Ok(_) if fs::read(folder.join(Summary::FILE)).ok() != Some(document_bytes(&computed)) => {
+            Err("summary.json does not follow from requests.jsonl and server.jsonl".to_owned())
         }
-        read => read,
+        Ok(_) | Err(EvidenceError::Version { .. }) => Ok(computed),
+        Err(EvidenceError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Ok(computed)
+        }
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -184,9 +208,12 @@ mod tests {
         let manifest = manifest("a", ArmRole::Baseline, block);
         let folder = root.join(&manifest.run_id);
         fs::create_dir_all(&folder).unwrap();
-        write_json(&folder, &Status { state, ..status(&manifest) }).unwrap();
+        let rows = record_line(&record(0)) + &record_line(&record(1));
+        let record_digest = Some(Digest::of(rows.as_bytes()));
+        let status = Status { state, record_digest, recorded_requests: 2, ..status(&manifest) };
+        write_json(&folder, &status).unwrap();
         write_json(&folder, &manifest).unwrap();
-        fs::write(folder.join("requests.jsonl"), record_line(&record(0)) + &record_line(&record(1))).unwrap();
+        fs::write(folder.join("requests.jsonl"), rows).unwrap();
         folder
     }
 
@@ -208,18 +235,37 @@ mod tests {
         assert_eq!(loaded.runs[0].summary.requests, 2);
         let whys: Vec<_> = loaded.skipped.iter().map(|skipped| skipped.why.as_str()).collect();
         assert_eq!(whys[0], "interrupted");
-        assert!(whys[1].contains("requests.jsonl:1: missing field"), "{whys:?}");
+        assert!(whys[1].contains("requests.jsonl is not as the run left it"), "{whys:?}");
         assert!(whys[2].contains("manifest.json: EOF"), "{whys:?}");
         assert_eq!(load_runs(&whole).unwrap().runs, loaded.runs);
     }
 
     #[test]
-    fn a_written_summary_is_taken_and_another_version_is_computed_again() {
+    fn a_run_is_what_its_rows_say_or_it_is_left_out() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = write_run(root.path(), 0, RunState::Complete);
+        let why = || load_runs(root.path()).unwrap().skipped.remove(0).why;
+        let whole: Status = read_json(&folder).unwrap();
+        let rows = fs::read_to_string(folder.join("requests.jsonl")).unwrap();
+        fs::write(folder.join("requests.jsonl"), rows.replace("\"quality\":1.0", "\"quality\":0.5")).unwrap();
+        assert!(why().contains("not as the run left it"), "an edited record");
+        fs::write(folder.join("requests.jsonl"), rows).unwrap();
+        write_json(&folder, &Status { planned_requests: 3, ..whole.clone() }).unwrap();
+        assert_eq!(why(), "cut short by a limit: 2 of 3 planned requests have a record");
+        write_json(&folder, &Status { record_digest: None, ..whole }).unwrap();
+        assert!(why().contains("not as the run left it"), "no hash, no evidence");
+    }
+
+    #[test]
+    fn an_edited_summary_is_noticed_and_another_version_is_computed_again() {
         let root = tempfile::tempdir().unwrap();
         let folder = write_run(root.path(), 0, RunState::Complete);
         let computed = load_runs(root.path()).unwrap().runs.remove(0).summary;
+        write_json(&folder, &computed).unwrap();
+        assert_eq!(load_runs(root.path()).unwrap().runs.len(), 1);
         write_json(&folder, &Summary { requests: 77, ..computed.clone() }).unwrap();
-        assert_eq!(load_runs(root.path()).unwrap().runs[0].summary.requests, 77);
+        let why = load_runs(root.path()).unwrap().skipped.remove(0).why;
+        assert_eq!(why, "summary.json does not follow from requests.jsonl and server.jsonl");
         fs::write(folder.join("summary.json"), "{\"v\":99}").unwrap();
         assert_eq!(load_runs(root.path()).unwrap().runs[0].summary, computed);
     }

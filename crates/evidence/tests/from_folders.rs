@@ -91,12 +91,18 @@ fn write_run(root: &Path, arm: &str, role: ArmRole, (block, late): (u64, u64)) {
     fs::create_dir_all(&folder).unwrap();
     write_json(&folder, &manifest).unwrap();
     let line = |id| serde_json::to_string(&record(id, block, late)).unwrap() + "\n";
-    fs::write(folder.join("requests.jsonl"), (0..REQUESTS).map(line).collect::<String>()).unwrap();
+    let rows = (0..REQUESTS).map(line).collect::<String>();
+    fs::write(folder.join("requests.jsonl"), &rows).unwrap();
     // Half of the folders carry their summary, the others leave it to the reader.
     if block % 2 == 0 {
         write_json(&folder, &summarise_folder(&folder, &manifest).unwrap()).unwrap();
     }
-    let status = Status { state: RunState::Complete, ..Status::planned(&manifest.run_id, REQUESTS, 0) };
+    let status = Status {
+        state: RunState::Complete,
+        recorded_requests: REQUESTS,
+        record_digest: Some(Digest::of(rows.as_bytes())),
+        ..Status::planned(&manifest.run_id, REQUESTS, 0)
+    };
     write_json(&folder, &status).unwrap();
 }
 

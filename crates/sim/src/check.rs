@@ -72,27 +72,28 @@ impl ClusterSpec {
             let message = format!("0 turns LoRA off, and adapter \"{name}\" needs a slot; give at least 1");
             faults.add("/engine/max_loras", message);
         }
+        let too_high = adapters.iter().filter(|(_, rank, _)| *rank > vllm.max_lora_rank);
+        if let Some((name, rank, _)) = too_high.clone().max_by_key(|(_, rank, _)| *rank) {
+            let message = format!(
+                "{} is below rank {rank} of adapter \"{name}\" ({} adapters in all): raise it to {rank}, or leave them out",
+                vllm.max_lora_rank,
+                too_high.count()
+            );
+            faults.add("/engine/max_lora_rank", message);
+        }
         // Twice, since a file may hold 32-bit weights that the engine loads in 16 bits.
         let slot = self.latency_profile().map(|p| u64::from(vllm.max_lora_rank) * p.lora_bytes_per_rank);
-        let most = slot.filter(|&slot| slot > 0).map(|slot| 2 * slot);
-        for (name, _, bytes) in adapters {
-            if let Some(most) = most.filter(|most| bytes > most) {
-                let message = format!(
-                    "a slot of rank {} holds no adapter of {bytes} bytes: \"{name}\" has more than {most}; correct its \
-                     bytes or leave it out",
-                    vllm.max_lora_rank
-                );
-                faults.add("/engine/max_lora_rank", message);
-            }
-        }
-        for (name, rank, _) in adapters {
-            if *rank > vllm.max_lora_rank {
-                let message = format!(
-                    "{} is below rank {rank} of adapter \"{name}\"; raise it or leave the adapter out",
-                    vllm.max_lora_rank
-                );
-                faults.add("/engine/max_lora_rank", message);
-            }
+        let Some(most) = slot.filter(|&slot| slot > 0).map(|slot| slot.saturating_mul(2)) else { return };
+        let too_large =
+            adapters.iter().filter(|(_, rank, bytes)| *rank <= vllm.max_lora_rank && *bytes > most);
+        if let Some((name, _, bytes)) = too_large.clone().next() {
+            let message = format!(
+                "a slot of rank {} holds no adapter of {bytes} bytes: \"{name}\" ({} adapters in all) has more than \
+                 {most}; correct its bytes or leave it out",
+                vllm.max_lora_rank,
+                too_large.count()
+            );
+            faults.add("/engine/max_lora_rank", message);
         }
     }
 

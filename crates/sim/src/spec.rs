@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct ClusterSpec {
     /// Number of replicas.
+    #[schemars(range(min = 1, max = 4096))]
     #[serde(default = "defaults::one")]
     pub replicas: u32,
     /// The serving engine that each replica runs, and its settings.
@@ -63,12 +64,14 @@ pub struct VllmSpec {
     /// Most tokens that one step computes (8192 on H100 and H200).
     pub max_num_batched_tokens: u32,
     /// Tokens in one KV block.
+    #[schemars(range(min = 1, max = 65_536))]
     pub block_size: u32,
     /// Adapter slots on the GPU; 0 turns LoRA off.
     pub max_loras: u32,
     /// Adapters kept in host memory; the same as `max_loras` when absent.
     pub max_cpu_loras: Option<u32>,
     /// Rank that each slot is sized for.
+    #[schemars(range(min = 1, max = 65_536))]
     pub max_lora_rank: u32,
     /// Whether a prompt may be computed in several steps.
     pub enable_chunked_prefill: bool,

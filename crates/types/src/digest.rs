@@ -36,6 +36,16 @@ impl Digest {
         Self(blake3::hash(bytes).to_hex().to_string())
     }
 
+    /// Hash of everything that a reader gives, in bounded memory.
+    ///
+    /// # Errors
+    /// When reading fails.
+    pub fn of_reader(reader: impl std::io::Read) -> std::io::Result<Self> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(reader)?;
+        Ok(hasher.finalize().into())
+    }
+
     /// The 64 hex characters.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -2,6 +2,7 @@
 
 use crate::{AdapterId, Request, Seed, TaskId};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Expected quality in [0, 1] for each task (rows) and each of base, adapter 0, adapter 1, ... (columns).
 /// Used both as hidden truth (outcome table) and as a router's belief (prior); they are never the same object.
@@ -84,15 +85,15 @@ impl QualityTable {
 /// expected quality, else wrong (0).
 #[derive(Clone, Debug)]
 pub struct Outcomes {
-    table: QualityTable,
+    table: Arc<QualityTable>,
     difficulty: Seed,
 }
 
 impl Outcomes {
     /// Outcomes under this table; `seed` is the block's, so that every arm meets the same difficulties.
     #[must_use]
-    pub fn new(table: QualityTable, seed: Seed) -> Self {
-        Self { table, difficulty: seed.child("difficulty") }
+    pub fn new(table: impl Into<Arc<QualityTable>>, seed: Seed) -> Self {
+        Self { table: table.into(), difficulty: seed.child("difficulty") }
     }
 
     /// Realised quality of this request's answer by `adapter`: 0 or 1.

@@ -1,7 +1,7 @@
 //! Named random streams: a new draw in one never shifts another.
 
 use rand::{Rng, SeedableRng};
-use rand_distr::{Distribution, Exp1, Gamma};
+use rand_distr::{Binomial, Distribution, Exp1, Gamma};
 use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +95,17 @@ impl Stream {
         rand_distr::StandardNormal.sample(&mut self.rng)
     }
 
+    /// Successes among `n` tries of probability `p`.
+    ///
+    /// # Panics
+    /// When `p` is not in [0, 1].
+    pub fn binomial(&mut self, n: u32, p: f64) -> u32 {
+        match Binomial::new(u64::from(n), p) {
+            Ok(binomial) => binomial.sample(&mut self.rng) as u32,
+            Err(error) => panic!("binomial({n}, {p}): {error}"),
+        }
+    }
+
     /// Fisher-Yates shuffle.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
@@ -128,6 +139,14 @@ mod tests {
 
     fn check_golden(seen: &str) {
         assert_eq!(seen, include_str!("stream.golden").trim());
+    }
+
+    #[test]
+    fn a_binomial_has_its_mean_and_its_edges() {
+        let mut s = Seed(2).stream("binomial");
+        let mean = (0..20_000).map(|_| f64::from(s.binomial(100, 0.3))).sum::<f64>() / 20_000.0;
+        assert!((mean - 30.0).abs() < 0.2, "mean {mean}");
+        assert_eq!((s.binomial(50, 0.0), s.binomial(50, 1.0)), (0, 50));
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct DoctorDocument {
     pub planned_requests: u64,
     /// GPU hours on real servers; null for a plan that needs none.
     pub estimated_gpu_hours: Option<f64>,
+    /// What was checked and found in order.
+    pub passed: Vec<String>,
     /// Findings that don't stop a run.
     pub warnings: Vec<String>,
     /// Findings that stop it.
@@ -34,7 +36,7 @@ pub struct DoctorDocument {
 /// When the experiment has faults.
 pub fn command(args: &DoctorArgs) -> miette::Result<Exit> {
     let interrupt = Interrupt::on_signals().into_diagnostic()?;
-    let Some(spec) = load(&args.experiment, args.json)? else { return Ok(Exit::Failed) };
+    let Some(spec) = load(&args.experiment, args.json)? else { return Ok(Exit::Usage) };
     let plan = prepare(spec, &args.experiment, jobs(None), &interrupt)?;
     let document = examine(&plan);
     match args.json {
@@ -45,18 +47,25 @@ pub fn command(args: &DoctorArgs) -> miette::Result<Exit> {
 }
 
 fn examine(plan: &Prepared) -> DoctorDocument {
-    let (mut warnings, mut errors) = (Vec::new(), Vec::new());
+    let (mut passed, mut warnings, mut errors) = (Vec::new(), Vec::new(), Vec::new());
     for verdict in &plan.verdicts {
         let finding = format!("gate {}: {}", verdict.gate, verdict.finding);
         match verdict.status {
-            GateStatus::Pass => {}
+            GateStatus::Pass => passed.push(finding),
             GateStatus::Note | GateStatus::Allowed => warnings.push(finding),
             GateStatus::Refuse => errors.push(finding),
         }
     }
-    if let Err(error) = writable(&plan.output_dir) {
-        errors.push(error);
+    match writable(&plan.output_dir) {
+        Ok(()) => passed.push(format!("{} can be written", plan.output_dir.display())),
+        Err(error) => errors.push(error),
     }
+    passed.push(format!(
+        "{} processors; the plan takes about {:.0} s and {:.0} MB",
+        plan.estimate.jobs,
+        plan.estimate.wall_s.ceil(),
+        (plan.estimate.disk_bytes * 1e-6).ceil()
+    ));
     if !plan.experiment.levels.iter().all(|level| level.spec.cluster.profile_label().1) {
         warnings.push("the latency profile is uncalibrated: results reach rung L1 and no further".to_owned());
     }
@@ -69,6 +78,7 @@ fn examine(plan: &Prepared) -> DoctorDocument {
         planned_runs: plan.estimate.runs,
         planned_requests: plan.estimate.requests,
         estimated_gpu_hours: plan.estimate.gpu_hours,
+        passed,
         warnings,
         errors,
     }
@@ -87,10 +97,11 @@ fn writable(folder: &Path) -> Result<(), String> {
 
 fn text(document: &DoctorDocument) -> String {
     let mut out = format!(
-        "{}: {} runs, {} requests planned\n",
+        "verdict: {} ({} runs, {} requests planned)\n",
         document.status, document.planned_runs, document.planned_requests
     );
-    for (word, findings) in [("error", &document.errors), ("warning", &document.warnings)] {
+    let all = [("error", &document.errors), ("warning", &document.warnings), ("ok", &document.passed)];
+    for (word, findings) in all {
         for finding in findings {
             // Writing to a String can't fail.
             let _ = writeln!(out, "{word}: {finding}");

@@ -20,6 +20,13 @@ pub enum Exit {
     Done,
     /// A check, a claim or a run failed.
     Failed,
+    /// The usage or the environment is at fault, and stdout says how.
+    Usage,
+}
+
+/// Says something to the person at the terminal. A stderr that can't be written is no reason to stop.
+pub fn say(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Runs a command.
@@ -36,7 +43,9 @@ pub fn dispatch(cli: Cli) -> miette::Result<Exit> {
         Command::List(args) => list::command(&args),
         Command::Trace(TraceCommand::Info(args)) => trace::info(&args),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "acb", &mut io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "acb", &mut script);
+            print(&String::from_utf8_lossy(&script))?;
             Ok(Exit::Done)
         }
     }

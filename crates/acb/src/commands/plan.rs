@@ -8,7 +8,7 @@ use crate::gates::{Evidence, GateStatus, Verdict, labels, verdicts};
 use crate::interrupt::Interrupt;
 use crate::plan::{Cell, cells};
 use crate::replay::{Replay, replay};
-use crate::spec::{ExperimentSpec, Faults, Located, Report, check};
+use crate::spec::{ExperimentSpec, Faults, Finding, Located, Report, check};
 use acb_evidence::render_divergence;
 use miette::{IntoDiagnostic, miette};
 use schemars::JsonSchema;
@@ -92,7 +92,7 @@ pub struct PlannedArm {
 /// When the experiment has faults.
 pub fn command(args: &PlanArgs) -> miette::Result<Exit> {
     let interrupt = Interrupt::on_signals().into_diagnostic()?;
-    let Some(loaded) = load(&args.experiment, args.json)? else { return Ok(Exit::Failed) };
+    let Some(loaded) = load(&args.experiment, args.json)? else { return Ok(Exit::Usage) };
     let prepared = prepare(loaded, &args.experiment, jobs(None), &interrupt)?;
     match args.json {
         true => print_json(&document(&prepared))?,
@@ -123,13 +123,28 @@ pub fn load(args: &ExperimentArgs, json: bool) -> miette::Result<Option<Experime
 fn try_load(args: &ExperimentArgs) -> Result<ExperimentSpec, Faults> {
     let (mut spec, located): (ExperimentSpec, Located) = ExperimentSpec::load(&args.files, &args.sets)?;
     let metrics: Vec<&str> = acb_evidence::metrics().iter().map(|metric| metric.name).collect();
-    match located.faults(check(&spec, &metrics)) {
+    let found = check(&spec, &metrics).into_iter().chain(overridden_factors(&spec, &args.sets));
+    match located.faults(found) {
         Some(faults) => Err(faults),
         None => {
             apply_budget(&mut spec, &args.budget);
             Ok(spec)
         }
     }
+}
+
+/// Values set on the command line that a factor would replace at every level.
+fn overridden_factors(spec: &ExperimentSpec, sets: &[String]) -> Vec<Finding> {
+    let paths = sets.iter().filter_map(|set| set.split_once('=')).map(|(path, _)| path.trim());
+    let vain = paths.filter(|path| spec.factors.contains_key(*path));
+    vain.map(|path| {
+        let message = format!(
+            "`{path}` is a factor, so --set {path}=... would change nothing: set its values, \
+             --set 'factors={{{path}: [...]}}'"
+        );
+        (format!("/factors/{}", path.replace('~', "~0").replace('/', "~1")), message)
+    })
+    .collect()
 }
 
 /// Sets an experiment up, plans it, replays its arms and asks the gates.
@@ -146,6 +161,10 @@ pub fn prepare(
     check_name(&sweep)?;
     let output_dir = args.output_dir.clone().unwrap_or_else(|| PathBuf::from(&spec.output_dir));
     let experiment = Experiment::new(spec).into_diagnostic()?;
+    // Once in full: a data file that is too short is named with the numbers of the plan, not of a sample.
+    for level in &experiment.levels {
+        level.workload(experiment.blocks[0]).into_diagnostic()?;
+    }
     let cells = cells(&experiment, &sweep);
     let Some(replay) = replay(&experiment, interrupt).into_diagnostic()? else {
         return Err(miette!("stopped by the user while planning; nothing was written"));
@@ -243,7 +262,9 @@ fn grouped(n: u64) -> String {
 fn table(header: &[&str]) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::ASCII_MARKDOWN);
-    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    table
+        .set_content_arrangement(comfy_table::ContentArrangement::Dynamic)
+        .set_width(super::report::columns());
     table.set_header(header.iter().copied());
     table
 }

@@ -21,9 +21,41 @@ pub struct Analysis {
 /// The report as `--json` prints it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ReportDocument {
-    /// One comparison per experiment.
-    #[schemars(with = "Vec<serde_json::Value>")]
-    pub experiments: Vec<Comparisons>,
+    /// One entry per experiment.
+    pub experiments: Vec<ExperimentReport>,
+}
+
+/// What one experiment shows.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ExperimentReport {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Names of its sweeps among the paths given.
+    pub sweeps: Vec<String>,
+    /// The question that it asks; null for runs without their sweep.
+    pub question: Option<String>,
+    /// Sentences that belong above every table of its runs.
+    pub labels: Vec<String>,
+    /// Runs that are no evidence, with the reason.
+    pub left_out: Vec<String>,
+    /// Its arms compared.
+    pub comparisons: Comparisons,
+}
+
+impl ExperimentReport {
+    fn new((loaded, comparisons): (Loaded, Comparisons)) -> Self {
+        let labels: BTreeSet<String> =
+            loaded.runs.iter().flat_map(|run| run.manifest.labels.clone()).collect();
+        let plan = loaded.sweeps.first().map(|sweep| &sweep.plan);
+        Self {
+            experiment: loaded.runs.first().map_or_else(String::new, |run| run.manifest.experiment.clone()),
+            sweeps: loaded.sweeps.iter().map(|sweep| sweep.plan.sweep.clone()).collect(),
+            question: plan.map(|plan| plan.question.clone()),
+            labels: labels.into_iter().collect(),
+            left_out: loaded.skipped.iter().map(|s| format!("{}: {}", s.folder.display(), s.why)).collect(),
+            comparisons,
+        }
+    }
 }
 
 /// Reads run folders and compares their arms, experiment by experiment.
@@ -81,7 +113,7 @@ impl Analysis {
     /// As a document.
     #[must_use]
     pub fn document(self) -> ReportDocument {
-        ReportDocument { experiments: self.parts.into_iter().map(|(_, comparisons)| comparisons).collect() }
+        ReportDocument { experiments: self.parts.into_iter().map(ExperimentReport::new).collect() }
     }
 }
 

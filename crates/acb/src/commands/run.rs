@@ -1,7 +1,7 @@
 //! `acb run`: plan, run every cell, report.
 
 use super::plan::{Prepared, document, jobs, load, prepare, render};
-use super::{Exit, print, print_json};
+use super::{Exit, print, print_json, say};
 use crate::cli::RunArgs;
 use crate::folder::FolderError;
 use crate::interrupt::Interrupt;
@@ -30,7 +30,7 @@ pub struct RunDocument {
 /// When the experiment has faults, a gate refuses, or the sweep can't start.
 pub fn command(args: &RunArgs) -> miette::Result<Exit> {
     let interrupt = Interrupt::on_signals().into_diagnostic()?;
-    let Some(spec) = load(&args.experiment, args.json)? else { return Ok(Exit::Failed) };
+    let Some(spec) = load(&args.experiment, args.json)? else { return Ok(Exit::Usage) };
     let jobs = jobs(args.jobs);
     let prepared = prepare(spec, &args.experiment, jobs, &interrupt)?;
     if args.dry_run || prepared.refused() {
@@ -48,7 +48,7 @@ pub fn command(args: &RunArgs) -> miette::Result<Exit> {
         jobs,
         labels: prepared.labels(),
     };
-    eprintln!("{}", super::plan::headline(&prepared));
+    say(&super::plan::headline(&prepared));
     let status =
         run(&prepared.experiment, &prepared.cells, &prepared.replay.divergence, &options, &interrupt)
             .into_diagnostic()?;
@@ -59,16 +59,13 @@ fn conclude(args: &RunArgs, prepared: &Prepared, status: SweepStatus) -> miette:
     let folder = sweep_folder(&prepared.output_dir, &prepared.sweep);
     let failed = status.failed.clone();
     for run in &failed {
-        eprintln!("failed: {}: {}", run.run_id, run.message);
+        say(&format!("failed: {}: {}", run.run_id, run.message));
     }
     let exit = match status.state {
         SweepState::Complete => Exit::Done,
         SweepState::Interrupted => {
-            eprintln!(
-                "interrupted after {} of {} runs; --resume goes on",
-                status.completed + status.skipped,
-                status.planned
-            );
+            let done = status.completed + status.skipped;
+            say(&format!("interrupted after {done} of {} runs; --resume goes on", status.planned));
             Exit::Failed
         }
         SweepState::Failed | SweepState::Running => Exit::Failed,

@@ -5,6 +5,7 @@
 mod aliased_factors;
 mod budget;
 mod distinct_arms;
+mod served_requests;
 mod tasks;
 mod unit_floor;
 
@@ -76,6 +77,7 @@ pub fn verdicts(seen: &Evidence<'_>, allowed: &[GateName]) -> Result<Vec<Verdict
         allow(aliased_factors::verdict(seen.experiment)?, allowed, GateName::AliasedFactors),
         allow(unit_floor::verdict(seen.experiment), allowed, GateName::UnitFloor),
         tasks::verdict(seen.experiment)?,
+        allow(served_requests::verdict(seen), allowed, GateName::UnservedRequests),
         budget::verdict(seen),
     ])
 }

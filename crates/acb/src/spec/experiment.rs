@@ -127,7 +127,7 @@ pub enum RoleSpec {
 }
 
 /// How an arm's belief about quality relates to the calibration sample.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PriorKind {
     /// As estimated.

@@ -101,7 +101,7 @@ fn check_factor(spec: &ExperimentSpec, path: &str, values: &[Json]) -> Vec<Findi
     let mut found = Vec::new();
     for (at, value) in values.iter().enumerate() {
         let place = level_pointer(path, at);
-        if values[..at].contains(value) {
+        if values[..at].iter().any(|other| same(other, value)) {
             found.push((place, format!("{value} is given twice: keep one")));
             continue;
         }
@@ -115,4 +115,12 @@ fn check_factor(spec: &ExperimentSpec, path: &str, values: &[Json]) -> Vec<Findi
 fn new_faults(after: Vec<Finding>, before: &[Finding]) -> Vec<String> {
     let new = after.into_iter().filter(|finding| !before.contains(finding));
     new.map(|(pointer, message)| format!("{}: {message}", dotted(&pointer))).collect()
+}
+
+/// Whether two values mean the same: numbers by size, so that 6 and 6.0 are one.
+fn same(a: &Json, b: &Json) -> bool {
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => a == b,
+        _ => a == b,
+    }
 }

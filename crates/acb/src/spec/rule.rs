@@ -10,9 +10,10 @@ pub struct DecisionRule {
     /// What is compared; every treatment against every baseline when empty.
     pub contrasts: Vec<ContrastSpec>,
     /// Probability of claiming a difference where there is none, over all contrasts together.
-    #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 0.5))]
+    #[schemars(range(min = 1e-6, max = 0.5))]
     pub alpha: f64,
-    /// Smallest improvement that matters, as a ratio of the better to the worse: 1 for any, 1.05 for five percent.
+    /// Smallest difference that matters, as a ratio of the better to the worse: 1 for any, 1.05 for five percent. A
+    /// smaller one is said to be too small, however certain.
     #[schemars(range(min = 1.0, max = 1e6))]
     pub min_effect_ratio: f64,
     /// How several contrasts share `alpha`.
@@ -24,7 +25,7 @@ impl Default for DecisionRule {
         Self {
             contrasts: Vec::new(),
             alpha: 0.05,
-            min_effect_ratio: 1.0,
+            min_effect_ratio: 1.01,
             multiplicity: MultiplicitySpec::Holm,
         }
     }

@@ -59,13 +59,21 @@ impl<'s> Validator<'s> {
     fn check(&mut self, schema: &'s Json, node: &mut Node, at: &At) {
         let branches = self.schema.branches(schema);
         match (branches.as_slice(), &node.value) {
-            ([one], _) => self.check_one(one, node, at),
+            ([one], value) if !(matches!(value, Value::String(_)) && self.one_variant(one, node)) => {
+                self.check_one(one, node, at);
+            }
             (_, Value::Null) if branches.iter().any(|branch| accepts(branch, "null")) => {}
             _ => match self.schema.tagged(&branches) {
                 Some(tagged) if self.is_tagged(&branches, node) => self.check_tagged(&tagged, node, at),
                 _ => self.check_union(schema, &branches, node, at),
             },
         }
+    }
+
+    /// Whether text names the only variant of a tagged union.
+    fn one_variant(&self, branch: &'s Json, node: &Node) -> bool {
+        let tagged = self.schema.tagged(&[branch]);
+        tagged.is_some_and(|tagged| self.is_tagged(&[branch], node) && !tagged.variants.is_empty())
     }
 
     /// Whether the value means the maps of a union: it is one, or it is text and no branch takes text.

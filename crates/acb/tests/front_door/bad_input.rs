@@ -45,7 +45,7 @@ fn numbers_that_are_none_or_negative_are_refused_in_their_place() {
 
 #[test]
 fn a_cluster_that_can_not_be_is_refused_in_its_place() {
-    check("cluster.replicas=0", &["--set:1:18", "at least 1"]);
+    check("cluster.replicas=0", &["--set:1:18", "from 1 to 4096"]);
     check("cluster.kv={memory: {gpu_gib: 2.0}}", &["no KV block is left", "more memory or fewer slots"]);
     check("cluster.engine.max_lora_rank=8", &["rank 16", "raise it"]);
     check("cluster.profile=qwen9", &["no profile", "qwen2.5-1.5b-l4"]);
@@ -78,7 +78,9 @@ fn names_that_clash_or_lead_nowhere_are_refused_in_their_place() {
 #[test]
 fn prompts_that_never_fit_the_memory_are_recorded_as_rejected() {
     let bench = Bench::new();
-    bench.done("run small.yaml --output-dir out --allow indistinct-arms --set cluster.kv.blocks=2", &[]);
+    let run = "run small.yaml --output-dir out --allow indistinct-arms --set cluster.kv.blocks=2";
+    bench.acb(run, &[]).says(1, &["none is served", "(100.0 %) end as rejected"]);
+    bench.done(&format!("{run} --allow unserved-requests"), &[]);
     let summary = bench.json("out/small-base-s1/summary.json");
     assert_eq!(summary["outcomes"]["rejected"], 60);
     assert_eq!(summary["metrics"]["slo_attainment"]["value"], 0.0);
@@ -231,7 +233,7 @@ fn a_full_disk_is_said_and_nothing_half_written_counts_later() {
         println!("not checked: mounting a small file system is not allowed here");
         return;
     };
-    let run = "run small.yaml --output-dir out --jobs 2 --set workload.requests=400";
+    let run = "run small.yaml --output-dir out --jobs 1 --set workload.requests=400";
     let full = bench.acb(run, &[]);
     // 1 when a run failed, 2 when the sweep's own status found no room either.
     let code = full.code.filter(|code| [1, 2].contains(code)).unwrap_or_else(|| panic!("{}", full.err));

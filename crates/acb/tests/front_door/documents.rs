@@ -59,7 +59,7 @@ fn what_a_rejected_experiment_prints_follows_its_schema() {
     for command in ["plan", "doctor", "run"] {
         let faults = bench
             .acb(&format!("{command} small.yaml --json --set cluster.replicas=0 --set slo.ttft_ms=-1"), &[]);
-        assert_eq!(faults.code, Some(1), "{}", faults.err);
+        assert_eq!(faults.code, Some(2), "{}", faults.err);
         check(&bench, "faults", &faults);
         assert!(!faults.json().as_array().unwrap().is_empty());
     }

@@ -13,7 +13,7 @@ fn check(root: &Json, schema: &Json, value: &Json, at: &str, found: &mut Vec<Str
     if let Some(target) = schema["$ref"].as_str() {
         let pointer = target.strip_prefix('#').expect("references stay within the schema");
         let target = root.pointer(pointer).unwrap_or_else(|| panic!("{at}: {target} leads nowhere"));
-        return check(root, target, value, at, found);
+        return check(root, &with_siblings(target, schema), value, at, found);
     }
     for word in ["anyOf", "oneOf"] {
         if let Some(choices) = schema[word].as_array() {
@@ -94,6 +94,21 @@ fn check_object(
             (own, _) => check(root, own, value, &place, found),
         }
     }
+}
+
+/// What a reference means with the words beside it: the properties and requirements of both.
+fn with_siblings(target: &Json, schema: &Json) -> Json {
+    let mut both = target.clone();
+    if let Some(properties) = schema["properties"].as_object() {
+        for (name, property) in properties {
+            both["properties"][name] = property.clone();
+        }
+    }
+    if let Some(required) = schema["required"].as_array() {
+        let all = both["required"].as_array().into_iter().flatten().chain(required).cloned().collect();
+        both["required"] = Json::Array(all);
+    }
+    both
 }
 
 #[test]

@@ -82,6 +82,8 @@ pub enum Verdict {
     Worse,
     /// A difference at the family's level, and the estimate is smaller than what matters.
     TooSmall,
+    /// The blocks are so few that no outcome of the family's tests could have shown a difference.
+    TooFewBlocks,
     /// Neither is shown. This is not a proof of equality.
     Unclear,
     /// There was nothing to test.
@@ -180,8 +182,9 @@ impl Contrast {
         sign_flip(differences, Sides::Two, draws).expect("differences with an interval can be tested").p
     }
 
-    /// Gives the verdict under an adjusted p-value.
-    pub(super) fn settle(&mut self, p_adjusted: f64, rule: &ComparisonRule) {
+    /// Gives the verdict under an adjusted p-value in a family of this many tests. A difference is shown when the
+    /// adjusted p and the interval say so: the test is of the mean, the interval of the Hodges-Lehmann estimate.
+    pub(super) fn settle(&mut self, p_adjusted: f64, family: usize, rule: &ComparisonRule) {
         let above = match &self.effect {
             Effect::NotEstimable { .. } => {
                 self.verdict = Some(Verdict::NotEstimable);
@@ -195,7 +198,10 @@ impl Contrast {
             Effect::Ratio(range) => range.estimate.ln().abs() < rule.min_effect_ratio.ln(),
             Effect::Difference { .. } | Effect::NotEstimable { .. } => false,
         };
-        self.verdict = Some(match (p_adjusted <= rule.alpha, above == (self.better == Better::Higher)) {
+        let least_p = 2.0_f64.powi(1 - self.blocks as i32) * family as f64;
+        let shown = p_adjusted <= rule.alpha && self.excludes_no_difference() == Some(true);
+        self.verdict = Some(match (shown, above == (self.better == Better::Higher)) {
+            (false, _) if least_p > rule.alpha => Verdict::TooFewBlocks,
             (true, _) if small => Verdict::TooSmall,
             (false, _) => Verdict::Unclear,
             (true, true) => Verdict::Better,

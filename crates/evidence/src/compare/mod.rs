@@ -277,8 +277,9 @@ fn all_pairs(levels: &[LevelComparison]) -> Vec<Pair> {
 fn adjust(family: &mut [&mut Contrast], rule: &ComparisonRule) {
     let p: Vec<f64> = family.iter().map(|contrast| contrast.p.unwrap_or(1.0)).collect();
     let adjusted = holm(&p).expect("the sign-flip test gives p-values between 0 and 1");
+    let size = family.len();
     for (contrast, adjusted) in family.iter_mut().zip(adjusted) {
-        contrast.settle(adjusted, rule);
+        contrast.settle(adjusted, size, rule);
     }
 }
 

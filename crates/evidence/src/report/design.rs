@@ -12,7 +12,10 @@ pub(super) fn head(document: &mut Document, loaded: &Loaded, comparisons: &Compa
         loaded.runs.iter().map(|run| run.manifest.experiment.as_str()).collect();
     let names: Vec<&str> = experiments.into_iter().collect();
     let name = if names.is_empty() { "no complete run".to_owned() } else { names.join(", ") };
-    document.heading(1, format!("Comparison of arms: {name}"));
+    let sweeps: BTreeSet<&str> = loaded.sweeps.iter().map(|sweep| sweep.plan.sweep.as_str()).collect();
+    let others: Vec<&str> = sweeps.into_iter().filter(|sweep| *sweep != name).collect();
+    let sweep = if others.is_empty() { String::new() } else { format!(" (sweep {})", others.join(", ")) };
+    document.heading(1, format!("Comparison of arms: {name}{sweep}"));
     for plan in plans(loaded) {
         document.text(format!("Question: {}", plan.question));
         document.text(format!("Hypothesis: {}", plan.hypothesis));
@@ -136,7 +139,12 @@ fn matrix(divergence: &Divergence, of: fn(&DivergenceLevel) -> &Vec<Vec<Option<f
 }
 
 /// Share over all levels, each weighted by its requests; `-` when a level has none.
-fn pooled(divergence: &Divergence, of: fn(&DivergenceLevel) -> &Vec<Vec<Option<f64>>>, i: usize, j: usize) -> String {
+fn pooled(
+    divergence: &Divergence,
+    of: fn(&DivergenceLevel) -> &Vec<Vec<Option<f64>>>,
+    i: usize,
+    j: usize,
+) -> String {
     let (mut differing, mut all) = (0.0, 0.0);
     for level in &divergence.levels {
         let Some(share) = of(level).get(i).and_then(|row| *row.get(j)?) else { return "-".to_owned() };

@@ -74,7 +74,7 @@ fn source(source: Source) -> &'static str {
     }
 }
 
-fn primary(document: &mut Document, comparisons: &Comparisons, level: &LevelComparison) {
+pub(super) fn primary(document: &mut Document, comparisons: &Comparisons, level: &LevelComparison) {
     let Comparisons { metric, better, .. } = comparisons;
     let family = if comparisons.overall.is_empty() { "Primary" } else { "By level" };
     document.heading(3, format!("{family}: {metric}, arm over baseline ({better} is better)"));
@@ -114,6 +114,7 @@ pub(super) fn verdict(verdict: Option<Verdict>, rung: &Rung) -> String {
     let word = match verdict {
         Some(Verdict::Better) => "better",
         Some(Verdict::Worse) => "worse",
+        Some(Verdict::TooFewBlocks) => return "too few blocks to decide".to_owned(),
         Some(Verdict::TooSmall) => return "a difference too small to matter".to_owned(),
         Some(Verdict::Unclear) => return "no difference shown".to_owned(),
         Some(Verdict::NotEstimable) | None => return "not estimable".to_owned(),
@@ -161,14 +162,23 @@ fn replicates(document: &mut Document, level: &LevelComparison) {
     }
     document.heading(3, "A/A: an arm against its repetition, expected to contain 1");
     let row = |c: &Contrast| {
-        let finding = match c.excludes_no_difference() {
-            None => "not estimable",
-            Some(false) => "as expected",
-            Some(true) => "ATTENTION: a difference where there should be none (expected in 1 of 20)",
-        };
-        vec![format!("{} / {}", c.pair.arm, c.pair.against), effect(c), p_value(c.p), finding.to_owned()]
+        let pair = format!("{} / {}", c.pair.arm, c.pair.against);
+        vec![pair, effect(c), p_value(c.p), replicate_finding(c).to_owned()]
     };
     document.table(["comparison", "ratio", "p", "finding"], level.replicates.iter().map(row).collect());
+}
+
+/// What an A/A pair shows. A policy without chance gives the same runs twice.
+pub(super) fn replicate_finding(contrast: &Contrast) -> &'static str {
+    let identical = |r: &crate::Range| r.low == r.estimate && r.high == r.estimate;
+    match (&contrast.effect, contrast.excludes_no_difference()) {
+        (_, None) => "not estimable",
+        (Effect::Ratio(range), Some(false)) if identical(range) => {
+            "identical: nothing in this arm is left to chance, so the pair checks bookkeeping and not noise"
+        }
+        (_, Some(false)) => "as expected",
+        (_, Some(true)) => "ATTENTION: a difference where there should be none (expected in 1 of 20)",
+    }
 }
 
 fn bounds(document: &mut Document, level: &LevelComparison) {
@@ -275,26 +285,70 @@ fn failures(document: &mut Document, loaded: &Loaded, level: &LevelComparison) {
 }
 
 /// Per arm, the adapter that its requests were served worst by, so that a pooled tail hides nobody.
+/// Requests of one adapter over all blocks of an arm, and how many of them met every bound.
+#[derive(Clone, Copy, Default)]
+struct Served {
+    requests: u64,
+    met: f64,
+}
+
+/// Requests below which an adapter's own attainment is not worth naming.
+const WORST_FROM: u64 = 30;
+/// Adapters up to which each has a column of its own.
+const MOST_COLUMNS: usize = 8;
+
 fn adapters(document: &mut Document, loaded: &Loaded, level: &LevelComparison) {
-    let mut worst: BTreeMap<&str, (f64, &str, u64, u64)> = BTreeMap::new();
+    let mut arms: BTreeMap<&str, BTreeMap<&str, Served>> = BTreeMap::new();
     for run in runs_of(loaded, level) {
-        for row in run.summary.per_adapter.iter() {
-            let entry = (row.slo_attainment, row.name.as_str(), row.requests, run.manifest.block);
-            let kept = worst.entry(&run.manifest.arm).or_insert(entry);
-            if entry.0 < kept.0 {
-                *kept = entry;
-            }
+        let served = arms.entry(&run.manifest.arm).or_default();
+        for row in &run.summary.per_adapter {
+            let entry = served.entry(&row.name).or_default();
+            entry.requests += row.requests;
+            entry.met += row.slo_attainment * row.requests as f64;
         }
     }
-    if worst.is_empty() {
+    mix(document, &arms);
+    worst(document, &arms);
+}
+
+/// What served the requests of each arm.
+fn mix(document: &mut Document, arms: &BTreeMap<&str, BTreeMap<&str, Served>>) {
+    let names: BTreeSet<&str> = arms.values().flat_map(|served| served.keys().copied()).collect();
+    if names.is_empty() || names.len() > MOST_COLUMNS {
         return;
     }
-    document.heading(3, "The adapter served worst in any block");
-    let row = |(arm, (share, name, requests, block)): (&&str, &(f64, &str, u64, u64))| {
-        vec![(*arm).to_owned(), (*name).to_owned(), percent(*share), requests.to_string(), block.to_string()]
+    document.heading(3, "What served (share of requests, all blocks)");
+    let row = |(arm, served): (&&str, &BTreeMap<&str, Served>)| {
+        let all: u64 = served.values().map(|s| s.requests).sum();
+        let share = |name: &&str| match served.get(name) {
+            Some(s) => percent(s.requests as f64 / all as f64),
+            None => "-".to_owned(),
+        };
+        [(*arm).to_owned()].into_iter().chain(names.iter().map(share)).collect()
     };
+    document.table(["arm"].into_iter().chain(names.iter().copied()), arms.iter().map(row).collect());
+}
+
+/// The adapter with the lowest attainment of each arm, among those with requests enough.
+fn worst(document: &mut Document, arms: &BTreeMap<&str, BTreeMap<&str, Served>>) {
+    let attainment = |s: &Served| s.met / s.requests as f64;
+    let row = |(arm, served): (&&str, &BTreeMap<&str, Served>)| {
+        let many = served.iter().filter(|(_, s)| s.requests >= WORST_FROM && s.met < s.requests as f64);
+        let (name, least) = many.min_by(|a, b| attainment(a.1).total_cmp(&attainment(b.1)))?;
+        Some(vec![
+            (*arm).to_owned(),
+            (*name).to_owned(),
+            percent(attainment(least)),
+            least.requests.to_string(),
+        ])
+    };
+    let rows: Vec<_> = arms.iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return;
+    }
     document
-        .table(["arm", "adapter", "SLO attainment", "requests", "block"], worst.iter().map(row).collect());
+        .heading(3, format!("The adapter served worst (all blocks together, from {WORST_FROM} requests up)"));
+    document.table(["arm", "adapter", "SLO attainment", "requests"], rows);
 }
 
 fn runs_of<'a>(loaded: &'a Loaded, level: &'a LevelComparison) -> impl Iterator<Item = &'a crate::Run> {

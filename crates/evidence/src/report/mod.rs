@@ -22,13 +22,13 @@ pub fn render_markdown(loaded: &Loaded, comparisons: &Comparisons) -> String {
 pub fn render_terminal(loaded: &Loaded, comparisons: &Comparisons, columns: u16) -> String {
     let mut document = Document::default();
     design::head(&mut document, loaded, comparisons);
-    for divergence in design::divergences(loaded) {
-        design::divergence(&mut document, divergence);
-    }
     summary::overall(&mut document, comparisons);
     summary::levels(&mut document, comparisons);
     summary::replicates(&mut document, comparisons);
     summary::bounds(&mut document, comparisons);
+    for divergence in design::divergences(loaded) {
+        design::divergence(&mut document, divergence);
+    }
     design::left_out(&mut document, loaded);
     document.terminal(columns)
 }

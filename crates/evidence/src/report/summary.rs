@@ -1,7 +1,7 @@
 //! The answer first: effects over all levels, and one line per level.
 
 use super::document::Document;
-use super::level::{reached, title, verdict};
+use super::level::{primary, reached, replicate_finding, title, verdict};
 use super::number::{effect, p_value, percent};
 use crate::{Comparisons, Contrast, Effect, LevelComparison, Pair, Verdict};
 use std::collections::BTreeMap;
@@ -36,8 +36,12 @@ pub(super) fn overall(document: &mut Document, comparisons: &Comparisons) {
     document.text("Ratio: geometric mean over levels within a block, then over blocks.");
 }
 
-/// The primary pairs by level: one line per level, one column per pair.
+/// The primary pairs by level: one line per level, one column per pair. A single level has its table in full.
 pub(super) fn levels(document: &mut Document, comparisons: &Comparisons) {
+    if let [level] = &comparisons.levels[..] {
+        primary(document, comparisons, level);
+        return;
+    }
     let mut pairs: Vec<&Pair> = Vec::new();
     for contrast in comparisons.levels.iter().flat_map(|level| &level.primary) {
         if !pairs.contains(&&contrast.pair) {
@@ -65,10 +69,18 @@ pub(super) fn levels(document: &mut Document, comparisons: &Comparisons) {
     document.heading(2, format!("By level: {}, {over}, with interval", comparisons.metric));
     document
         .table(["level".to_owned()].into_iter().chain(names), comparisons.levels.iter().map(row).collect());
-    document.text(format!(
-        "* p (Holm, over all of this table) is at most {}. A level without it shows no difference of its own.",
-        comparisons.alpha
-    ));
+    let undecided = comparisons.levels.iter().flat_map(|level| &level.primary);
+    let note = match undecided.filter(|c| c.verdict == Some(Verdict::TooFewBlocks)).count() {
+        0 => format!(
+            "* a difference at this level of its own: p (Holm, over all of this table) at most {} and an interval \
+             without 1.",
+            comparisons.alpha
+        ),
+        few => format!(
+            "With so few blocks, {few} of these comparisons can't be decided level by level, whatever their ratio."
+        ),
+    };
+    document.text(note);
     for missing in comparisons.levels.iter().flat_map(|level| &level.missing) {
         document.text(format!("Missing: arm {}, block {}: {}.", missing.arm, missing.block, missing.why));
     }
@@ -79,13 +91,8 @@ pub(super) fn replicates(document: &mut Document, comparisons: &Comparisons) {
     document.heading(2, "A/A: an arm against its repetition, expected to contain 1");
     let rows = comparisons.levels.iter().flat_map(|level| {
         level.replicates.iter().map(|c| {
-            let finding = match c.excludes_no_difference() {
-                None => "not estimable",
-                Some(false) => "as expected",
-                Some(true) => "ATTENTION: a difference where there should be none (expected in 1 of 20)",
-            };
             let pair = format!("{} / {}", c.pair.arm, c.pair.against);
-            vec![title(&level.levels), pair, effect(c), finding.to_owned()]
+            vec![title(&level.levels), pair, effect(c), replicate_finding(c).to_owned()]
         })
     });
     let rows: Vec<_> = rows.collect();

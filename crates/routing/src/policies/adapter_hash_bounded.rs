@@ -25,6 +25,7 @@ pub struct AdapterHashBoundedSpec {
     /// Highest load of a replica, as a multiple of the mean load; at least 1.
     pub load_factor: f64,
     /// Points of each replica on the ring, at least 1.
+    #[schemars(range(min = 1, max = 65_536))]
     pub ring_points: u32,
 }
 

@@ -86,6 +86,8 @@ struct Specialists {
     budget_ms: Option<f64>,
     history: Vec<Residency>,
     matches: Vec<u32>,
+    /// Replicas by requests in flight, then id; kept to save the allocation.
+    order: Vec<usize>,
     queues_ms: Vec<f64>,
 }
 
@@ -153,6 +155,7 @@ impl Specialists {
             budget_ms: budget_ms(context.slo, &context.costs),
             history: (0..context.replicas).map(history).collect(),
             matches: Vec::new(),
+            order: Vec::new(),
             queues_ms: Vec::new(),
         }
     }
@@ -164,21 +167,26 @@ impl Specialists {
         let budget_ms = self.budget_ms.map(|budget| budget - waited_ms);
         let mut found = Found { budget_ms, likely: false, by_value: None, by_effort: None };
         let mut matches = std::mem::take(&mut self.matches);
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        order.extend(0..state.replicas.len());
+        order.sort_unstable_by_key(|&at| (state.replicas[at].in_flight, at));
         for adapter in candidates(request, &state.adapters) {
             state.prefix_match_all(adapter, request, &mut matches);
-            let replicas =
-                state.replicas.iter().zip(&matches).map(|(view, &cached)| {
-                    (view.id, self.cost(view, adapter, request.prompt.tokens() - cached))
-                });
+            let replicas = order.iter().map(|&at| {
+                let view = &state.replicas[at];
+                (view.id, self.cost(view, adapter, request.prompt.tokens() - matches[at]))
+            });
             let quality = self.prior.expected(request.task, adapter);
             self.weigh(adapter, quality, replicas, &mut found);
         }
         self.matches = matches;
+        self.order = order;
         let best = if found.likely { found.by_value } else { found.by_effort };
         best.expect("there is always a candidate").decision
     }
 
-    /// Weighs one adapter on all replicas, in id order.
+    /// Weighs one adapter on all replicas, those with fewer requests in flight first: of equal places they are taken.
     fn weigh(
         &self,
         adapter: Option<AdapterId>,
@@ -295,7 +303,14 @@ fn slot_wait_ms(costs: &CostModel, view: &ReplicaView, adapter: AdapterId) -> f6
         return 0.0;
     }
     others = others.max(scraped.map_or(0, |active| active.len() as u32));
-    release_ms(costs, others, costs.gpu_slots)
+    if others < costs.gpu_slots {
+        return 0.0;
+    }
+    let under_adapters: u32 = held.iter().filter(|(a, _)| a.is_some()).map(|(_, requests)| requests).sum();
+    let each = f64::from(under_adapters.max(others)) / f64::from(others);
+    // A slot is free when all requests of its adapter have ended: the longest of `each` residual times.
+    let newcomer = f64::from(others - costs.gpu_slots + 1) / (f64::from(costs.gpu_slots) + 1.0);
+    newcomer.powf(1.0 / each).max(newcomer) * costs.residence_ms()
 }
 
 /// Expected milliseconds until one of `places` is free for a newcomer when `holders` hold or wait for them: with
