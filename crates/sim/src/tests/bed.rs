@@ -158,7 +158,7 @@ pub fn profile() -> Profile {
         load_cpu_ms_per_mb: 0.0,
         weight_bytes: 0,
         kv_bytes_per_token: 1000,
-        lora_bytes_per_rank: 1000,
+        lora_bytes_per_rank: 125_000,
     }
 }
 
