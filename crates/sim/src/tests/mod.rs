@@ -4,4 +4,6 @@ mod bed;
 mod fast;
 mod laws;
 mod reference;
+mod sglang_laws;
+mod sglang_worked_examples;
 mod worked_examples;
