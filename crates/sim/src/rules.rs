@@ -143,6 +143,14 @@ impl Rules {
             || (adapter.is_some() && self.adapters.gpu_slots == 0)
     }
 
+    /// Whether no request can find what one that came after it has computed.
+    pub(crate) fn keeps_order(&self) -> bool {
+        match &self.engine {
+            EngineRules::Vllm(_) => true,
+            EngineRules::Sglang(sglang) => sglang.keeps_order(),
+        }
+    }
+
     fn can_ever_fit(&self, tokens: u64) -> bool {
         match &self.engine {
             EngineRules::Vllm(_) => (tokens - 1).div_ceil(u64::from(self.block)) <= u64::from(self.blocks),

@@ -17,7 +17,8 @@ pub enum Service {
     /// On the replicas of the cluster, where they wait for each other.
     Contended,
     /// Each at once, alone on a replica of its own, at the base model's cost whatever its adapter, with the longest
-    /// prefix cached that any cache could hold (of any request that came before it, whatever its adapter and salt). No
+    /// prefix cached that any cache could hold (of any request that came before it, whatever its adapter and salt; where
+    /// the engine lets requests overtake others that share its prefix, the whole prompt but its last token). No
     /// policy can be faster for any request, whatever adapters it chooses: a bound, not a system. The decision's
     /// replica is ignored.
     Uncontended,

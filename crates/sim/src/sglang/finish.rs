@@ -22,7 +22,6 @@ impl Replica {
                 self.ratio.decay(stretch.steps - u64::from(retracted));
                 // Each step but the first was preceded by a pass that is not made here: it would have changed nothing.
                 let skipped = if looking { stretch.steps - 1 } else { 0 };
-                self.passes += skipped;
                 self.refreshes += if self.refreshing { skipped } else { 0 };
                 self.end_decode(engine, stretch);
             }

@@ -27,8 +27,6 @@ mod slots;
 mod text;
 mod tree;
 
-#[cfg(test)]
-mod tests;
 
 pub(crate) use memory::Shared;
 pub(crate) use rules::SglangRules;
@@ -150,9 +148,7 @@ pub(crate) struct Replica {
     activity: Option<Activity>,
     /// `batch_is_full`: nobody is looked at until a request leaves.
     full: bool,
-    /// Passes over the waiting requests.
-    passes: u64,
-    /// Those of them that may refresh cached prefixes, and whether the last one was one.
+    /// Passes over the waiting requests that may refresh their cached prefixes, and whether the last one was one.
     refreshes: u64,
     refreshing: bool,
     given_up: Vec<JobKey>,
@@ -193,7 +189,6 @@ impl Replica {
             now: Exact::ZERO,
             activity: None,
             full: false,
-            passes: 0,
             refreshes: 0,
             refreshing: false,
             given_up: Vec::new(),
@@ -345,3 +340,6 @@ impl Replica {
         matches!(doing, Doing::Decode { .. } | Doing::Extend { mixed: true }).then_some(stretch)
     }
 }
+
+#[cfg(test)]
+mod tree_tests;

@@ -46,7 +46,9 @@ impl Replica {
                 }
                 SchedulePolicy::Random => {
                     let seed = Seed(rules.random_seed).child("sglang_schedule").child(&self.id.to_string());
-                    seed.child(&self.passes.to_string()).stream("order").shuffle(&mut keys);
+                    let step = seed.child(&self.steps.to_string());
+                    let draw = |key: JobKey| step.unit(engine.jobs[key].arrival);
+                    keys.sort_by(|&a, &b| draw(a).total_cmp(&draw(b)));
                 }
             }
             self.queue.reorder(engine.jobs, &keys);
@@ -56,7 +58,6 @@ impl Replica {
             self.refresh(engine);
         }
         self.refreshes += u64::from(self.refreshing);
-        self.passes += 1;
     }
 
     /// Whether cached prefixes of waiting requests are kept from being given up.

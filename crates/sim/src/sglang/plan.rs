@@ -4,7 +4,6 @@ use super::order::REFRESH_INTERVAL;
 use super::registry::Next;
 use super::slots::Holder;
 use super::{Activity, Doing, Lora, Replica};
-use crate::SchedulePolicy;
 use crate::exact::{Exact, Stretch};
 use crate::jobs::{JobKey, Stage};
 use crate::latency::Batch;
@@ -73,6 +72,8 @@ impl Replica {
             }
         }
         let ready = self.lora.as_ref().and_then(|lora| lora.slots.next_ready(self.now))?;
+        // An idle server passes over its queue as often as it can; only the pass that ends the wait counts.
+        self.refreshes -= u64::from(std::mem::take(&mut self.refreshing));
         Some(self.once(Doing::Idle, ready - self.now))
     }
 
@@ -156,8 +157,7 @@ impl Replica {
         let Doing::Decode { looking: true, .. } = doing else { return steps };
         let rules = engine.rules.sglang();
         let timed = rules.lora.as_ref().is_some_and(|lora| lora.drain_after.is_some() || lora.overlap);
-        let shuffled = rules.schedule_policy == SchedulePolicy::Random;
-        if timed || shuffled {
+        if timed {
             return 1;
         }
         if !self.refreshing {

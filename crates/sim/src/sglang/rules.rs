@@ -43,6 +43,12 @@ impl LoraRules {
 }
 
 impl SglangRules {
+    /// Whether no request can find what one that came after it has computed: none of the same adapter overtakes it.
+    pub(crate) fn keeps_order(&self) -> bool {
+        let strict = |lora: &LoraRules| lora.drain_after.is_none() && lora.max_loaded.is_none();
+        self.schedule_policy == SchedulePolicy::Fcfs && self.lora.as_ref().is_none_or(strict)
+    }
+
     /// Whether a prompt and its allowed answer, so many tokens, pass the admission estimate on an empty server.
     pub(crate) fn can_ever_fit(&self, tokens: u64) -> bool {
         tokens + 2 * u64::from(self.page) < self.total

@@ -139,3 +139,51 @@ pub(super) fn fits(batch: &[Holder], rules: &LoraRules) -> bool {
     let pinned_here = batch.iter().flatten().filter(|a| rules.pinned[a.index()]).count();
     batch.len() <= rules.slots && batch.len() - pinned_here <= rules.slots - rules.pinned_count()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(slots: usize, eviction: LoraEvictionPolicy, pinned: &[u32]) -> LoraRules {
+        let pinned = (0..6).map(|i| pinned.contains(&i)).collect();
+        LoraRules { slots, eviction, overlap: false, drain_after: None, max_loaded: None, pinned }
+    }
+
+    fn batch(ids: &[u32]) -> Vec<Holder> {
+        ids.iter().map(|&id| Some(AdapterId(id))).collect()
+    }
+
+    fn after(rules: &LoraRules, batches: &[Vec<Holder>]) -> Vec<u32> {
+        let mut slots = Slots::default();
+        batches.iter().for_each(|batch| slots.prepare(batch, rules, &mut Vec::new()));
+        slots.adapters().iter().map(|a| a.0).collect()
+    }
+
+    #[test]
+    fn l5_a_pinned_adapter_keeps_its_slot_and_counts_whether_it_is_asked_for_or_not() {
+        let rules = rules(2, LoraEvictionPolicy::Lru, &[0]);
+        assert_eq!(after(&rules, &[batch(&[0, 1]), batch(&[2])]), [0, 2], "b goes");
+        assert!(!fits(&batch(&[2, 3]), &rules), "c and d need two slots, and one is not pinned");
+        assert!(fits(&batch(&[0, 3]), &rules) && fits(&batch(&[3]), &rules));
+    }
+
+    #[test]
+    fn the_least_recently_used_goes_under_lru_and_the_first_loaded_under_fifo() {
+        let batches = [batch(&[0]), batch(&[1]), batch(&[0]), batch(&[2])];
+        assert_eq!(after(&rules(2, LoraEvictionPolicy::Lru, &[]), &batches), [0, 2]);
+        assert_eq!(after(&rules(2, LoraEvictionPolicy::Fifo, &[]), &batches), [1, 2]);
+    }
+
+    #[test]
+    fn of_one_batch_the_lower_id_was_used_earlier() {
+        let rules = rules(3, LoraEvictionPolicy::Lru, &[]);
+        assert_eq!(after(&rules, &[batch(&[0, 1, 2]), batch(&[3])]), [1, 2, 3]);
+    }
+
+    #[test]
+    fn an_adapter_goes_before_the_base_model() {
+        let rules = rules(2, LoraEvictionPolicy::Lru, &[]);
+        assert_eq!(after(&rules, &[vec![None], batch(&[0]), batch(&[1])]), [1], "the base model stays");
+        assert_eq!(after(&rules, &[vec![None], batch(&[0]), batch(&[0, 1])]), [0, 1], "it goes last");
+    }
+}
