@@ -4,8 +4,8 @@
 //! the others is that of the step in which they were last used, ascending id within a step. (The engine touches the
 //! adapters of a step in the order of a Python set, which is no order; ours is by id.)
 
-use crate::{ClusterSpec, Profile};
 use crate::exact::Exact;
+use crate::{ClusterSpec, Profile};
 use acb_types::{AdapterId, AdapterLoad, Adapters, Tier};
 use std::collections::BTreeSet;
 

@@ -209,7 +209,9 @@ impl SglangSpec {
             }
             _ => {}
         }
-        if self.enable_mixed_chunk && self.chunked_prefill_size.is_some_and(|c| c <= self.max_running_requests) {
+        if self.enable_mixed_chunk
+            && self.chunked_prefill_size.is_some_and(|c| c <= self.max_running_requests)
+        {
             let message = format!(
                 "{} leaves no room for prompts beside {} decoding requests; raise it",
                 self.chunked_prefill_size.unwrap_or(0),

@@ -38,9 +38,7 @@ pub use error::SimError;
 pub use profile::Profile;
 pub use profiles::{ProfileInfo, profile, profiles};
 pub use run::{Run, Service};
-pub use sglang_spec::{
-    LoraEvictionPolicy, RadixEvictionPolicy, SchedulePolicy, SglangSpec, SglangVersion,
-};
+pub use sglang_spec::{LoraEvictionPolicy, RadixEvictionPolicy, SchedulePolicy, SglangSpec, SglangVersion};
 pub use spec::{
     CacheCondition, ClusterSpec, EngineSpec, KvMemory, KvSpec, Limits, ProfileSpec, VllmSpec, VllmVersion,
 };

@@ -158,7 +158,11 @@ impl Queue {
     }
 
     /// The waiting requests behind this one, or all of them.
-    pub(crate) fn iter_after<'a>(&self, jobs: &'a Jobs, key: Option<JobKey>) -> impl Iterator<Item = JobKey> + 'a {
+    pub(crate) fn iter_after<'a>(
+        &self,
+        jobs: &'a Jobs,
+        key: Option<JobKey>,
+    ) -> impl Iterator<Item = JobKey> + 'a {
         let next = key.map_or(self.all.first, |key| jobs[key].queue.after);
         std::iter::successors((next != NO_JOB).then_some(next), |&key| {
             let after = jobs[key].queue.after;

@@ -113,7 +113,9 @@ impl Rules {
 
     /// The settings of vLLM.
     pub(crate) fn vllm(&self) -> &VllmRules {
-        let EngineRules::Vllm(vllm) = &self.engine else { unreachable!("a vLLM replica has vLLM's settings") };
+        let EngineRules::Vllm(vllm) = &self.engine else {
+            unreachable!("a vLLM replica has vLLM's settings")
+        };
         vllm
     }
 

@@ -104,12 +104,7 @@ impl Replica {
     }
 
     /// The next waiting request whose adapter has a slot; those before it are passed over and keep their order.
-    fn next_candidate(
-        &mut self,
-        engine: &Engine<'_>,
-        pass: &Pass,
-        after: Option<JobKey>,
-    ) -> Option<JobKey> {
+    fn next_candidate(&mut self, engine: &Engine<'_>, pass: &Pass, after: Option<JobKey>) -> Option<JobKey> {
         let (Some(rules), Some(lora)) = (&engine.rules.sglang().lora, &mut self.lora) else {
             return self.queue.first();
         };

@@ -32,7 +32,8 @@ impl Drainer {
 
     fn choose(&mut self, demand: &Demand, threshold: Exact) {
         let served: BTreeSet<Holder> = self.draining.values().copied().collect();
-        let starving = demand.waited.iter().filter(|&(holder, &time)| time > threshold && !served.contains(holder));
+        let starving =
+            demand.waited.iter().filter(|&(holder, &time)| time > threshold && !served.contains(holder));
         let mut starving: Vec<(Reverse<Exact>, Holder)> =
             starving.map(|(&holder, &time)| (Reverse(time), holder)).collect();
         starving.sort_unstable();

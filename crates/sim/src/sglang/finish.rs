@@ -57,7 +57,9 @@ impl Replica {
         let first = self.decodes;
         for key in self.fresh.drain(..) {
             let job = &mut engine.jobs[key];
-            if job.stage == Stage::Decoding && job.joined == first {
+            // The place of one that left may be taken, by a request of any replica.
+            let is_here = job.stage == Stage::Decoding && job.decision.replica == self.id;
+            if is_here && job.joined == first {
                 job.itl_max = job.itl_max.max(stretch.after(1) - job.last_token);
             }
         }

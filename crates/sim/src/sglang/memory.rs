@@ -54,12 +54,6 @@ impl Memory {
         self.total
     }
 
-    /// Tokens that nobody uses, cached ones aside.
-    #[cfg(test)]
-    pub(super) fn free(&self) -> u64 {
-        self.free
-    }
-
     /// Cached tokens that nobody uses.
     pub(super) fn evictable(&self) -> u64 {
         self.tree.as_ref().map_or(0, RadixTree::evictable)

@@ -27,7 +27,6 @@ mod slots;
 mod text;
 mod tree;
 
-
 pub(crate) use memory::Shared;
 pub(crate) use rules::SglangRules;
 

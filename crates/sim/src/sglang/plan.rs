@@ -67,9 +67,11 @@ impl Replica {
             if retracted {
                 self.retract(engine);
             }
-            if !self.running.is_empty() {
-                return Some(self.plan_decode(engine, Doing::Decode { looking, retracted }));
+            if self.running.is_empty() {
+                // All memory is a prompt's that is not whole; it goes on now.
+                return self.plan_step(engine);
             }
+            return Some(self.plan_decode(engine, Doing::Decode { looking, retracted }));
         }
         let ready = self.lora.as_ref().and_then(|lora| lora.slots.next_ready(self.now))?;
         // An idle server passes over its queue as often as it can; only the pass that ends the wait counts.
@@ -153,8 +155,14 @@ impl Replica {
         let pages = self.memory.available() / u64::from(self.memory.page());
         let pages = u32::try_from(pages).unwrap_or(u32::MAX);
         let until = self.decoding.affordable(pages).map_or(complete, |dry| complete.min(dry));
-        let steps = until.checked_sub(self.decodes).filter(|&s| s > 0).expect("a planned step has its memory");
-        let Doing::Decode { looking: true, .. } = doing else { return steps };
+        let steps =
+            until.checked_sub(self.decodes).filter(|&s| s > 0).expect("a planned step has its memory");
+        match doing {
+            // Who was retracted is looked at before the next step.
+            Doing::Decode { retracted: true, .. } => return 1,
+            Doing::Decode { looking: true, .. } => {}
+            _ => return steps,
+        }
         let rules = engine.rules.sglang();
         let timed = rules.lora.as_ref().is_some_and(|lora| lora.drain_after.is_some() || lora.overlap);
         if timed {

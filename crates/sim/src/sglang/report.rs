@@ -68,8 +68,7 @@ impl Replica {
             decoded += stretch.ended_by(at) * self.decoding.rows();
         }
         let loads = self.lora.as_ref().map(|lora| lora.loads).unwrap_or_default();
-        let (gpu, cpu) =
-            self.lora.as_ref().map_or((0, 0), |l| (l.slots.evictions(), l.registry.evictions()));
+        let (gpu, cpu) = self.lora.as_ref().map_or((0, 0), |l| (l.slots.evictions(), l.registry.evictions()));
         ServerCounters {
             steps: Some(steps),
             busy_ns: Some(busy.floor()),

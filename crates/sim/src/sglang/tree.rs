@@ -409,9 +409,16 @@ impl RadixTree {
     pub(super) fn assert_sound(&self) {
         let live = || (1..self.nodes.len()).filter(|&i| self.nodes[i].tokens > 0);
         let tokens = |locked: bool| -> u64 {
-            live().filter(|&i| (self.nodes[i].locks > 0) == locked).map(|i| u64::from(self.nodes[i].tokens)).sum()
+            live()
+                .filter(|&i| (self.nodes[i].locks > 0) == locked)
+                .map(|i| u64::from(self.nodes[i].tokens))
+                .sum()
         };
-        assert_eq!((tokens(false), tokens(true)), (self.evictable, self.protected), "evictable and protected");
+        assert_eq!(
+            (tokens(false), tokens(true)),
+            (self.evictable, self.protected),
+            "evictable and protected"
+        );
         for i in live() {
             let node = &self.nodes[i];
             assert_eq!(self.children[&(node.parent, node.key)], i as NodeId, "a node is its parent's child");

@@ -199,7 +199,8 @@ enum Act {
 fn acts() -> impl Strategy<Value = Vec<Act>> {
     let runs = || prop::collection::vec((0u64..3, 1u32..9), 1..5);
     let act = prop_oneof![
-        (runs(), 0u64..2, any::<bool>()).prop_map(|(runs, namespace, lock)| Act::Insert(runs, namespace, lock)),
+        (runs(), 0u64..2, any::<bool>())
+            .prop_map(|(runs, namespace, lock)| Act::Insert(runs, namespace, lock)),
         (runs(), 0u64..2).prop_map(|(runs, namespace)| Act::Find(runs, namespace)),
         Just(Act::Unlock),
         (1u64..20).prop_map(Act::Evict),

@@ -25,7 +25,13 @@ pub fn specs() -> impl Strategy<Value = ClusterSpec> {
         3 => Just(E::Lru), 1 => Just(E::Lfu), 1 => Just(E::Slru), 1 => Just(E::Fifo), 1 => Just(E::Mru),
         1 => Just(E::Filo), 1 => Just(E::Priority)
     ];
-    let lora = (prop::option::of(0u32..4), 0u32..2, any::<bool>(), any::<bool>(), prop_oneof![Just(0.0), Just(0.01)]);
+    let lora = (
+        prop::option::of(0u32..4),
+        0u32..2,
+        any::<bool>(),
+        any::<bool>(),
+        prop_oneof![Just(0.0), Just(0.01)],
+    );
     let prefill = (prop_oneof![Just(None), (1u32..6).prop_map(Some)], any::<bool>(), 20u32..100, 0.3f64..1.2);
     (numbers, condition, order, leaf, lora, prefill).prop_map(
         |((page, tokens, running, slots, spare), condition, order, leaf, lora, prefill)| {
@@ -40,11 +46,13 @@ pub fn specs() -> impl Strategy<Value = ClusterSpec> {
             let (loaded, pinned, fifo, overlap, drain) = lora;
             engine.max_loaded_loras = loaded.map(|more| slots + more.min(slots));
             engine.pinned_loras = (0..pinned).map(|i| format!("a{i}")).collect();
-            engine.lora_eviction_policy = if fifo { LoraEvictionPolicy::Fifo } else { LoraEvictionPolicy::Lru };
+            engine.lora_eviction_policy =
+                if fifo { LoraEvictionPolicy::Fifo } else { LoraEvictionPolicy::Lru };
             engine.enable_lora_overlap_loading = overlap && loaded.is_some();
             engine.lora_drain_wait_threshold = drain;
             let (chunk, mixed, prompts, conservativeness) = prefill;
-            engine.chunked_prefill_size = chunk.map(|pages| (pages * 4 + spare).next_multiple_of(page) + running.next_multiple_of(page));
+            engine.chunked_prefill_size = chunk
+                .map(|pages| (pages * 4 + spare).next_multiple_of(page) + running.next_multiple_of(page));
             engine.enable_mixed_chunk = mixed && chunk.is_some();
             engine.max_prefill_tokens = prompts;
             engine.schedule_conservativeness = conservativeness;

@@ -34,8 +34,7 @@ struct Bench {
 impl Bench {
     fn new(spec: &ClusterSpec) -> Self {
         let adapters = adapters(6);
-        let rules =
-            Rules::new(spec, &spec.latency_profile().unwrap(), spec.kv_blocks().unwrap(), &adapters);
+        let rules = Rules::new(spec, &spec.latency_profile().unwrap(), spec.kv_blocks().unwrap(), &adapters);
         let server = Server::new(ReplicaId(0), &rules, 6);
         Self { server, rules, jobs: Jobs::default(), now: Nanos::ZERO }
     }
@@ -80,9 +79,7 @@ fn a_later_turn_hits_the_answer_but_its_last_token() {
 
 #[test]
 fn cold_never_hits_and_disabled_is_never_asked() {
-    for (condition, expected) in
-        [(CacheCondition::Cold, Some(0)), (CacheCondition::PrefixDisabled, None)]
-    {
+    for (condition, expected) in [(CacheCondition::Cold, Some(0)), (CacheCondition::PrefixDisabled, None)] {
         let mut spec = sglang_cluster(1000);
         spec.cache_condition = condition;
         let ran = run(&spec, &[ask(0, 1, 100, 1), ask(50 * MS, 1, 100, 1)]);
@@ -168,16 +165,16 @@ fn requests_are_admitted_by_what_the_running_ones_may_still_write() {
         let kept = by_id(&sglang_cluster(tokens), &[ask(0, 1, 100, 100), ask(MS / 2, 2, 100, 100)]);
         kept[1].admitted.unwrap()
     };
-    let (short, enough) = (371, 372);
+    let (short, enough) = (370, 371);
     assert!(last(enough) < 3 * MS && last(short) > 3 * MS, "{} {}", last(enough), last(short));
 }
 
 #[test]
 fn who_does_not_fit_holds_up_those_behind() {
-    let asks = [ask(0, 1, 100, 50), ask(1, 2, 300, 50), ask(2, 3, 10, 5)];
+    let asks = [ask(0, 1, 100, 50), ask(1, 2, 330, 50), ask(2, 3, 10, 5)];
     let kept = by_id(&sglang_cluster(500), &asks);
     assert!(kept[2].admitted >= kept[1].admitted);
-    assert!(kept[1].admitted > kept[0].last);
+    assert!(kept[1].admitted >= kept[0].last);
 }
 
 /// Two requests that both fit at first and not to their ends.
@@ -310,7 +307,7 @@ fn a_running_adapter_can_lose_its_slot_to_a_prompt_and_is_loaded_again() {
 fn an_adapter_drains_for_one_that_starves() {
     let mut spec = sglang_cluster(10_000);
     sglang(&mut spec).max_loras_per_batch = 1;
-    let mut asks: Vec<Ask> = (0..30).map(|i| ask(i * 5 * MS, i, 10, 20).with(0)).collect();
+    let mut asks: Vec<Ask> = (0..30).map(|i| ask(i * 8 * MS, i, 10, 20).with(0)).collect();
     asks.push(ask(MS, 99, 10, 5).with(1));
     let waited = |spec: &ClusterSpec| {
         let kept = by_id(spec, &asks);
@@ -319,7 +316,7 @@ fn an_adapter_drains_for_one_that_starves() {
     let undrained = waited(&spec);
     sglang(&mut spec).lora_drain_wait_threshold = 0.02;
     let drained = waited(&spec);
-    assert!(drained < 100 * MS && undrained > 150 * MS, "{drained} {undrained}");
+    assert!(drained < 100 * MS && undrained > 200 * MS, "{drained} {undrained}");
 }
 
 #[test]
