@@ -203,28 +203,10 @@ impl SglangSpec {
                 );
                 faults.add("/engine/chunked_prefill_size", message);
             }
-            None if self.enable_mixed_chunk => {
-                let message = "needs chunked_prefill_size; set it or leave mixing off".to_owned();
-                faults.add("/engine/enable_mixed_chunk", message);
-            }
             _ => {}
         }
-        if self.enable_mixed_chunk
-            && self.chunked_prefill_size.is_some_and(|c| c <= self.max_running_requests)
-        {
-            let message = format!(
-                "{} leaves no room for prompts beside {} decoding requests; raise it",
-                self.chunked_prefill_size.unwrap_or(0),
-                self.max_running_requests
-            );
-            faults.add("/engine/chunked_prefill_size", message);
-        }
-        if self.enable_mixed_chunk && self.max_prefill_tokens <= self.max_running_requests {
-            let message = format!(
-                "{} leaves no room for prompts beside {} decoding requests; raise it",
-                self.max_prefill_tokens, self.max_running_requests
-            );
-            faults.add("/engine/max_prefill_tokens", message);
+        if self.enable_mixed_chunk {
+            self.check_mixed(faults);
         }
         for (pointer, value) in [
             ("/engine/schedule_conservativeness", self.schedule_conservativeness),
@@ -233,6 +215,21 @@ impl SglangSpec {
             if !(0.0..1e6).contains(&value) {
                 faults.add(pointer, format!("{value} is impossible; give a number from 0 to below 1e6"));
             }
+        }
+    }
+
+    /// A step that decodes too must have room for prompts.
+    fn check_mixed(&self, faults: &mut Faults) {
+        let rows = self.max_running_requests;
+        let Some(chunk) = self.chunked_prefill_size else {
+            let message = "needs chunked_prefill_size; set it or leave mixing off".to_owned();
+            return faults.add("/engine/enable_mixed_chunk", message);
+        };
+        let sizes = [("chunked_prefill_size", chunk), ("max_prefill_tokens", self.max_prefill_tokens)];
+        for (name, tokens) in sizes.into_iter().filter(|&(_, tokens)| tokens <= rows) {
+            let message =
+                format!("{tokens} leaves no room for prompts beside {rows} decoding requests; raise it");
+            faults.add(&format!("/engine/{name}"), message);
         }
     }
 
@@ -312,6 +309,28 @@ mod tests {
         let slot = 16 * spec.latency_profile().unwrap().lora_bytes_per_rank;
         assert_eq!(pointers(&spec, &[("a".into(), 16, 2 * slot)]), [""; 0]);
         assert_eq!(pointers(&spec, &[("a".into(), 16, 2 * slot + 1)]), ["/engine/max_lora_rank"]);
+    }
+
+    #[test]
+    fn an_sglang_cluster_is_checked_by_its_own_rules() {
+        let mut spec = ClusterSpec::new(1, 1000, "qwen2.5-7b-l4");
+        let adapters = [("a".to_owned(), 16, 1), ("b".to_owned(), 16, 1)];
+        let mut check = |sglang: SglangSpec| {
+            spec.engine = EngineSpec::Sglang(sglang);
+            pointers(&spec, &adapters)
+        };
+        let good = SglangSpec::default();
+        assert_eq!(check(good.clone()), [""; 0]);
+        let chunk = SglangSpec { chunked_prefill_size: Some(100), page_size: 16, ..good.clone() };
+        assert_eq!(check(chunk), ["/engine/chunked_prefill_size"]);
+        let mixed = SglangSpec { chunked_prefill_size: None, enable_mixed_chunk: true, ..good.clone() };
+        assert_eq!(check(mixed), ["/engine/enable_mixed_chunk"]);
+        let overlap = SglangSpec { enable_lora_overlap_loading: true, ..good.clone() };
+        assert_eq!(check(overlap), ["/engine/max_loaded_loras"]);
+        let pinned = vec!["a".to_owned(), "c".to_owned()];
+        let pinned = SglangSpec { pinned_loras: pinned, max_loras_per_batch: 2, ..good.clone() };
+        assert_eq!(check(pinned), ["/engine/pinned_loras/1", "/engine/pinned_loras"]);
+        assert_eq!(check(SglangSpec { enable_lora: false, ..good }), ["/engine/enable_lora"]);
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod report;
 mod retract;
 mod rules;
 mod slots;
+mod subtrees;
 mod text;
 mod tree;
 
@@ -231,11 +232,11 @@ impl Replica {
 
     /// Takes in a request that came at `at`. The answer is the new end of what is in progress when that is cut short.
     pub(crate) fn enqueue(&mut self, engine: &mut Engine<'_>, key: JobKey, at: Nanos) -> Option<Nanos> {
-        if let (Some(lora), Some(adapter)) = (&mut self.lora, engine.jobs[key].adapter()) {
-            if !lora.registry.ask(adapter) {
-                lora.registry.wait(key);
-                return self.cut(at);
-            }
+        if let (Some(lora), Some(adapter)) = (&mut self.lora, engine.jobs[key].adapter())
+            && !lora.registry.ask(adapter)
+        {
+            lora.registry.wait(key);
+            return self.cut(at);
         }
         self.admit_to_queue(engine, key, Exact::from(at));
         if self.full { None } else { self.cut(at) }
@@ -340,5 +341,7 @@ impl Replica {
     }
 }
 
+#[cfg(test)]
+mod reference_tests;
 #[cfg(test)]
 mod tree_tests;

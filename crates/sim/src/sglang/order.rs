@@ -4,6 +4,7 @@
 use super::Replica;
 use super::memory::Memory;
 use super::rules::SglangRules;
+use super::subtrees::depth_first;
 use super::text::Text;
 use super::tree::{Insertion, RadixTree};
 use crate::jobs::{JobKey, Jobs};
@@ -113,7 +114,7 @@ fn heaviest_first(memory: &mut Memory, jobs: &mut Jobs, keys: &mut [JobKey]) {
     let Some(tree) = memory.tree() else { return };
     let ends: Vec<_> = keys.iter().map(|&key| jobs[key].shared.node).collect();
     let before = keys.to_vec();
-    for (at, from) in tree.depth_first(&ends).into_iter().enumerate() {
+    for (at, from) in depth_first(tree, &ends).into_iter().enumerate() {
         keys[at] = before[from];
     }
 }

@@ -209,7 +209,7 @@ impl Replica {
 /// Adds to the load that a request's admission caused.
 pub(super) fn note_load(load: &mut Option<AdapterLoad>, from: Tier, stall: Nanos) {
     let noted = load.get_or_insert(AdapterLoad { from, stall_ns: Nanos::ZERO });
-    noted.stall_ns = noted.stall_ns + stall;
+    noted.stall_ns += stall;
 }
 
 impl Lora {

@@ -8,7 +8,7 @@ use super::text::{Runs, Text, page_key, split};
 use crate::RadixEvictionPolicy;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 
 /// Place of a node in the table.
 pub(super) type NodeId = u32;
@@ -341,40 +341,14 @@ impl RadixTree {
         }
     }
 
-    /// The order in which a depth-first walk meets the ends of texts, heaviest subtree first (`dfs_weight_order`): the
-    /// weight of a subtree is the number of texts that end in it, siblings of one weight keep their order, and a node's
-    /// own texts come after those below it.
-    pub(super) fn depth_first(&self, ends: &[NodeId]) -> Vec<usize> {
-        let mut weights: BTreeMap<NodeId, u64> = BTreeMap::new();
-        let mut below: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
-        let mut own: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
-        for (text, &end) in ends.iter().enumerate() {
-            own.entry(end).or_default().push(text);
-            let mut at = end;
-            while at != ROOT {
-                let parent = self.nodes[at as usize].parent;
-                let weight = weights.entry(at).or_insert(0);
-                *weight += 1;
-                if *weight == 1 {
-                    below.entry(parent).or_default().push(at);
-                }
-                at = parent;
-            }
-        }
-        for siblings in below.values_mut() {
-            siblings.sort_by_key(|&id| (Reverse(weights[&id]), self.nodes[id as usize].order));
-        }
-        let (mut order, mut stack) = (Vec::with_capacity(ends.len()), vec![(ROOT, false)]);
-        while let Some((node, seen)) = stack.pop() {
-            if seen {
-                order.extend(own.get(&node).into_iter().flatten());
-                continue;
-            }
-            stack.push((node, true));
-            let children = below.get(&node).into_iter().flatten().rev();
-            stack.extend(children.map(|&child| (child, false)));
-        }
-        order
+    /// The node above.
+    pub(super) fn parent(&self, node: NodeId) -> NodeId {
+        self.nodes[node as usize].parent
+    }
+
+    /// Its order among its siblings.
+    pub(super) fn order(&self, node: NodeId) -> u64 {
+        self.nodes[node as usize].order
     }
 }
 

@@ -1,5 +1,6 @@
 //! Worked examples of the radix tree: S rows were executed against SGLang 0.5.23's own.
 
+use super::subtrees::depth_first;
 use super::text::Text;
 use super::tree::{Insertion, NodeId, ROOT, RadixTree};
 use crate::RadixEvictionPolicy;
@@ -162,7 +163,7 @@ fn the_heaviest_subtree_comes_first_and_a_node_after_its_children() {
     let light = bed.insert(0, &[(1, 10)], 0);
     let heavy = bed.insert(0, &[(2, 10)], 0);
     let below = bed.insert(0, &[(2, 10), (3, 5)], 0);
-    let order = bed.tree.depth_first(&[ROOT, light, heavy, below, heavy]);
+    let order = depth_first(&bed.tree, &[ROOT, light, heavy, below, heavy]);
     assert_eq!(order, [3, 2, 4, 1, 0]);
 }
 
@@ -186,6 +187,8 @@ fn evicting_in_parts_gives_up_the_same_leaves_as_at_once() {
         assert_eq!(once.hit(0, &[(i % 5, 10), (100 + i, 8)]), parts.hit(0, &[(i % 5, 10), (100 + i, 8)]));
     }
 }
+
+type Runs = Vec<(u64, u32)>;
 
 /// One thing that happens to a tree: insert and lock, look up, unlock the oldest lock, or evict.
 #[derive(Clone, Debug)]
@@ -248,7 +251,7 @@ proptest! {
         use RadixEvictionPolicy as E;
         let policy = [E::Lru, E::Lfu, E::Slru, E::Fifo, E::Mru, E::Filo, E::Priority][policy];
         let mut bed = Bed::new(page, policy);
-        let mut locked: Vec<(NodeId, u64, Vec<(u64, u32)>)> = Vec::new();
+        let mut locked: Vec<(NodeId, u64, Runs)> = Vec::new();
         for act in acts {
             match act {
                 Act::Insert(runs, namespace, lock) => {
