@@ -1,23 +1,29 @@
-//! CPU time per request and peak memory at 10 thousand, 100 thousand and a million requests, 64 replicas, 1,000 adapters.
+//! CPU time per request and peak memory so far at 10 thousand, 100 thousand and a million requests, 64 replicas, 1,000
+//! adapters, under each engine.
 
 mod load;
 
-use load::Load;
+use load::{Engine, Load};
 
 fn main() {
     println!(
-        "{:>10} {:>12} {:>14} {:>14} {:>12}",
-        "requests", "CPU seconds", "ns/request", "requests/CPU s", "peak MiB"
+        "{:>7} {:>10} {:>12} {:>14} {:>14} {:>12}",
+        "engine", "requests", "CPU seconds", "ns/request", "requests/CPU s", "peak MiB"
     );
-    for requests in [10_000, 100_000, 1_000_000] {
-        let load = Load { rate_rps: 1.0, ..Load::new(requests, 64, 1000) };
+    let sizes = [10_000, 100_000, 1_000_000];
+    let runs = sizes.into_iter().flat_map(|requests| [(requests, Engine::Sglang), (requests, Engine::Vllm)]);
+    for (requests, engine) in runs {
+        let load = Load { rate_rps: 1.0, engine, ..Load::new(requests, 64, 1000) };
         let before = cpu_seconds();
         let (totals, seen) = load.run();
         let seconds = cpu_seconds() - before;
         assert_eq!(seen.completions, totals.arrived, "every request is seen once");
         let (each, rate) = (seconds * 1e9 / requests as f64, requests as f64 / seconds);
         let memory = peak_mib().map_or("unknown".to_owned(), |mib| mib.to_string());
-        println!("{requests:>10} {seconds:>12.3} {each:>14.0} {rate:>14.0} {memory:>12}");
+        println!(
+            "{:>7} {requests:>10} {seconds:>12.3} {each:>14.0} {rate:>14.0} {memory:>12}",
+            format!("{engine:?}")
+        );
     }
 }
 

@@ -4,7 +4,7 @@ mod load;
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use load::Load;
+use load::{Engine, Load};
 
 fn main() {
     divan::main();
@@ -14,20 +14,22 @@ fn bench(bencher: Bencher<'_, '_>, load: Load) {
     bencher.counter(ItemsCount::new(load.requests)).bench_local(|| load.run());
 }
 
+const ENGINES: [Engine; 2] = [Engine::Vllm, Engine::Sglang];
+
 /// 1,000 requests at 6.45 per second on one replica.
-#[divan::bench]
-fn one_replica(bencher: Bencher<'_, '_>) {
-    bench(bencher, Load::new(1000, 1, 0));
+#[divan::bench(args = ENGINES)]
+fn one_replica(bencher: Bencher<'_, '_>, engine: Engine) {
+    bench(bencher, Load { engine, ..Load::new(1000, 1, 0) });
 }
 
 /// 20,000 requests over 8 replicas.
-#[divan::bench]
-fn eight_replicas(bencher: Bencher<'_, '_>) {
-    bench(bencher, Load::new(20_000, 8, 0));
+#[divan::bench(args = ENGINES)]
+fn eight_replicas(bencher: Bencher<'_, '_>, engine: Engine) {
+    bench(bencher, Load { engine, ..Load::new(20_000, 8, 0) });
 }
 
 /// 20,000 requests over 8 replicas, for 32 adapters.
-#[divan::bench]
-fn eight_replicas_with_adapters(bencher: Bencher<'_, '_>) {
-    bench(bencher, Load { rate_rps: 3.0, ..Load::new(20_000, 8, 32) });
+#[divan::bench(args = ENGINES)]
+fn eight_replicas_with_adapters(bencher: Bencher<'_, '_>, engine: Engine) {
+    bench(bencher, Load { rate_rps: 3.0, engine, ..Load::new(20_000, 8, 32) });
 }

@@ -4,8 +4,8 @@
 //! the others is that of the step in which they were last used, ascending id within a step. (The engine touches the
 //! adapters of a step in the order of a Python set, which is no order; ours is by id.)
 
-use crate::Profile;
 use crate::exact::Exact;
+use crate::{ClusterSpec, Profile};
 use acb_types::{AdapterId, AdapterLoad, Adapters, Tier};
 use std::collections::BTreeSet;
 
@@ -30,18 +30,34 @@ pub(crate) struct AdapterCosts {
 }
 
 impl AdapterCosts {
-    pub(crate) fn new(adapters: &Adapters, vllm: &crate::VllmSpec, profile: &Profile) -> Self {
+    pub(crate) fn new(adapters: &Adapters, spec: &ClusterSpec, profile: &Profile) -> Self {
         let weight = |a: &acb_types::Adapter| Weight {
             bytes: a.bytes,
             gpu_load: Exact::from_millis(profile.gpu_load_ms(a.bytes)),
             cpu_load: Exact::from_millis(profile.cpu_load_ms(a.bytes)),
         };
+        let (gpu_slots, rank) = spec.slots();
         Self {
             weights: adapters.iter().map(weight).collect(),
-            gpu_slots: vllm.max_loras,
-            cpu_slots: vllm.cpu_loras(),
-            slot_bytes: u64::from(vllm.max_lora_rank) * profile.lora_bytes_per_rank,
+            gpu_slots,
+            cpu_slots: spec.cpu_slots().unwrap_or(adapters.len() as u32),
+            slot_bytes: u64::from(rank) * profile.lora_bytes_per_rank,
         }
+    }
+
+    /// Time to copy an adapter from host memory into a slot.
+    pub(crate) fn gpu_load(&self, adapter: AdapterId) -> Exact {
+        self.weights[adapter.index()].gpu_load
+    }
+
+    /// Time to read an adapter from disk.
+    pub(crate) fn cpu_load(&self, adapter: AdapterId) -> Exact {
+        self.weights[adapter.index()].cpu_load
+    }
+
+    /// Size of an adapter.
+    pub(crate) fn bytes(&self, adapter: AdapterId) -> u64 {
+        self.weights[adapter.index()].bytes
     }
 }
 
@@ -242,7 +258,8 @@ mod tests {
             Adapters::new((0..6).map(|i| (format!("a{i}"), 8, 100, AdapterRole::Placebo))).unwrap();
         let vllm =
             crate::VllmSpec { max_loras: gpu_slots, max_cpu_loras: Some(cpu_slots), ..Default::default() };
-        AdapterCosts::new(&adapters, &vllm, &crate::profile("llama-3.1-8b-vllm-0.8.5").unwrap())
+        let spec = ClusterSpec { engine: crate::EngineSpec::Vllm(vllm), ..ClusterSpec::new(1, 9, "") };
+        AdapterCosts::new(&adapters, &spec, &crate::profile("llama-3.1-8b-vllm-0.8.5").unwrap())
     }
 
     fn serve(pool: &mut AdapterPool, costs: &AdapterCosts, adapter: u32, step: u64) -> Option<Tier> {

@@ -1,6 +1,6 @@
 //! Impossible values of a cluster spec, each with its place and the remedy.
 
-use crate::{ClusterSpec, KvSpec, Profile, ProfileSpec, profiles};
+use crate::{ClusterSpec, EngineSpec, KvSpec, Profile, ProfileSpec, SglangSpec, VllmSpec, profiles};
 
 /// Faults found so far: JSON pointer below `cluster`, message.
 #[derive(Default)]
@@ -35,62 +35,40 @@ impl ClusterSpec {
     }
 
     fn check_engine(&self, faults: &mut Faults) {
-        let vllm = self.vllm();
-        faults.at_least_one("/engine/max_num_seqs", u64::from(vllm.max_num_seqs));
-        faults.at_least_one("/engine/block_size", u64::from(vllm.block_size));
-        faults.at_least_one("/engine/context_tokens", u64::from(vllm.context_tokens));
-        let budget = vllm.max_num_batched_tokens;
-        if budget < vllm.max_num_seqs {
-            let message = format!(
-                "{budget} is below max_num_seqs {}; every running request needs a token per step",
-                vllm.max_num_seqs
-            );
-            faults.add("/engine/max_num_batched_tokens", message);
-        }
-        if !vllm.enable_chunked_prefill && budget < vllm.context_tokens {
-            let message = format!(
-                "{budget} is below context_tokens {}, and without chunked prefill a prompt must fit in one step; raise it or enable chunked prefill",
-                vllm.context_tokens
-            );
-            faults.add("/engine/max_num_batched_tokens", message);
-        }
-        if !(0.0..1.0).contains(&vllm.watermark) {
-            let message = format!("{} is not a share of the blocks; give 0 to below 1", vllm.watermark);
-            faults.add("/engine/watermark", message);
+        match &self.engine {
+            EngineSpec::Vllm(vllm) => vllm.check(faults),
+            EngineSpec::Sglang(sglang) => sglang.check(faults),
         }
     }
 
     fn check_lora(&self, adapters: &[(String, u32, u64)], faults: &mut Faults) {
-        let vllm = self.vllm();
-        if vllm.cpu_loras() < vllm.max_loras {
-            let (cpu, gpu) = (vllm.cpu_loras(), vllm.max_loras);
-            let message =
-                format!("{cpu} is below max_loras {gpu}; host memory holds every adapter of the GPU");
-            faults.add("/engine/max_cpu_loras", message);
+        match &self.engine {
+            EngineSpec::Vllm(vllm) => vllm.check_lora(adapters, faults),
+            EngineSpec::Sglang(sglang) => sglang.check_lora(adapters, faults),
         }
-        if let (0, Some((name, ..))) = (vllm.max_loras, adapters.first()) {
-            let message = format!("0 turns LoRA off, and adapter \"{name}\" needs a slot; give at least 1");
-            faults.add("/engine/max_loras", message);
-        }
-        let too_high = adapters.iter().filter(|(_, rank, _)| *rank > vllm.max_lora_rank);
+        self.check_slot_sizes(adapters, faults);
+    }
+
+    /// Every adapter has to fit a slot: its rank first, then its bytes.
+    fn check_slot_sizes(&self, adapters: &[(String, u32, u64)], faults: &mut Faults) {
+        let (_, slot_rank) = self.slots();
+        let too_high = adapters.iter().filter(|(_, rank, _)| *rank > slot_rank);
         if let Some((name, rank, _)) = too_high.clone().max_by_key(|(_, rank, _)| *rank) {
             let message = format!(
-                "{} is below rank {rank} of adapter \"{name}\" ({} adapters in all): raise it to {rank}, or leave them out",
-                vllm.max_lora_rank,
+                "{slot_rank} is below rank {rank} of adapter \"{name}\" ({} adapters in all): raise it to {rank}, or \
+                 leave them out",
                 too_high.count()
             );
             faults.add("/engine/max_lora_rank", message);
         }
         // Twice, since a file may hold 32-bit weights that the engine loads in 16 bits.
-        let slot = self.latency_profile().map(|p| u64::from(vllm.max_lora_rank) * p.lora_bytes_per_rank);
+        let slot = self.latency_profile().map(|p| u64::from(slot_rank) * p.lora_bytes_per_rank);
         let Some(most) = slot.filter(|&slot| slot > 0).map(|slot| slot.saturating_mul(2)) else { return };
-        let too_large =
-            adapters.iter().filter(|(_, rank, bytes)| *rank <= vllm.max_lora_rank && *bytes > most);
+        let too_large = adapters.iter().filter(|(_, rank, bytes)| *rank <= slot_rank && *bytes > most);
         if let Some((name, _, bytes)) = too_large.clone().next() {
             let message = format!(
-                "a slot of rank {} holds no adapter of {bytes} bytes: \"{name}\" ({} adapters in all) has more than \
-                 {most}; correct its bytes or leave it out",
-                vllm.max_lora_rank,
+                "a slot of rank {slot_rank} holds no adapter of {bytes} bytes: \"{name}\" ({} adapters in all) has more \
+                 than {most}; correct its bytes or leave it out",
                 too_large.count()
             );
             faults.add("/engine/max_lora_rank", message);
@@ -170,6 +148,136 @@ impl ClusterSpec {
     }
 }
 
+impl VllmSpec {
+    fn check(&self, faults: &mut Faults) {
+        faults.at_least_one("/engine/max_num_seqs", u64::from(self.max_num_seqs));
+        faults.at_least_one("/engine/block_size", u64::from(self.block_size));
+        faults.at_least_one("/engine/context_tokens", u64::from(self.context_tokens));
+        let budget = self.max_num_batched_tokens;
+        if budget < self.max_num_seqs {
+            let message = format!(
+                "{budget} is below max_num_seqs {}; every running request needs a token per step",
+                self.max_num_seqs
+            );
+            faults.add("/engine/max_num_batched_tokens", message);
+        }
+        if !self.enable_chunked_prefill && budget < self.context_tokens {
+            let message = format!(
+                "{budget} is below context_tokens {}, and without chunked prefill a prompt must fit in one step; raise it or enable chunked prefill",
+                self.context_tokens
+            );
+            faults.add("/engine/max_num_batched_tokens", message);
+        }
+        if !(0.0..1.0).contains(&self.watermark) {
+            let message = format!("{} is not a share of the blocks; give 0 to below 1", self.watermark);
+            faults.add("/engine/watermark", message);
+        }
+    }
+
+    fn check_lora(&self, adapters: &[(String, u32, u64)], faults: &mut Faults) {
+        if self.cpu_loras() < self.max_loras {
+            let (cpu, gpu) = (self.cpu_loras(), self.max_loras);
+            let message =
+                format!("{cpu} is below max_loras {gpu}; host memory holds every adapter of the GPU");
+            faults.add("/engine/max_cpu_loras", message);
+        }
+        if let (0, Some((name, ..))) = (self.max_loras, adapters.first()) {
+            let message = format!("0 turns LoRA off, and adapter \"{name}\" needs a slot; give at least 1");
+            faults.add("/engine/max_loras", message);
+        }
+    }
+}
+
+impl SglangSpec {
+    fn check(&self, faults: &mut Faults) {
+        faults.at_least_one("/engine/max_running_requests", u64::from(self.max_running_requests));
+        faults.at_least_one("/engine/max_prefill_tokens", u64::from(self.max_prefill_tokens));
+        faults.at_least_one("/engine/page_size", u64::from(self.page_size));
+        faults.at_least_one("/engine/context_tokens", u64::from(self.context_tokens));
+        match self.chunked_prefill_size {
+            Some(chunk) if chunk == 0 || chunk % self.page_size.max(1) != 0 => {
+                let message = format!(
+                    "{chunk} is not a multiple of page_size {}; prompts are cut at whole pages",
+                    self.page_size
+                );
+                faults.add("/engine/chunked_prefill_size", message);
+            }
+            _ => {}
+        }
+        if self.enable_mixed_chunk {
+            self.check_mixed(faults);
+        }
+        for (pointer, value) in [
+            ("/engine/schedule_conservativeness", self.schedule_conservativeness),
+            ("/engine/lora_drain_wait_threshold", self.lora_drain_wait_threshold),
+        ] {
+            if !(0.0..1e6).contains(&value) {
+                faults.add(pointer, format!("{value} is impossible; give a number from 0 to below 1e6"));
+            }
+        }
+    }
+
+    /// A step that decodes too must have room for prompts.
+    fn check_mixed(&self, faults: &mut Faults) {
+        let rows = self.max_running_requests;
+        let Some(chunk) = self.chunked_prefill_size else {
+            let message = "needs chunked_prefill_size; set it or leave mixing off".to_owned();
+            return faults.add("/engine/enable_mixed_chunk", message);
+        };
+        let sizes = [("chunked_prefill_size", chunk), ("max_prefill_tokens", self.max_prefill_tokens)];
+        for (name, tokens) in sizes.into_iter().filter(|&(_, tokens)| tokens <= rows) {
+            let message =
+                format!("{tokens} leaves no room for prompts beside {rows} decoding requests; raise it");
+            faults.add(&format!("/engine/{name}"), message);
+        }
+    }
+
+    fn check_lora(&self, adapters: &[(String, u32, u64)], faults: &mut Faults) {
+        if let (false, Some((name, ..))) = (self.enable_lora, adapters.first()) {
+            let message = format!("false turns LoRA off, and adapter \"{name}\" needs it; leave it on");
+            faults.add("/engine/enable_lora", message);
+        }
+        if self.enable_lora {
+            faults.at_least_one("/engine/max_loras_per_batch", u64::from(self.max_loras_per_batch));
+        }
+        self.check_loaded(faults);
+        for (at, name) in self.pinned_loras.iter().enumerate() {
+            if !adapters.iter().any(|(known, ..)| known == name) {
+                let message = format!("adapter \"{name}\" is not in adapters; add it or fix the name");
+                faults.add(&format!("/engine/pinned_loras/{at}"), message);
+            }
+            if self.pinned_loras[..at].contains(name) {
+                let message = format!("adapter \"{name}\" is pinned twice; name it once");
+                faults.add(&format!("/engine/pinned_loras/{at}"), message);
+            }
+        }
+        let most = self.max_loras_per_batch.saturating_sub(1) as usize;
+        if self.pinned_loras.len() > most {
+            let message = format!(
+                "{} pinned adapters leave no slot of {} for others and the base model; pin at most {most}",
+                self.pinned_loras.len(),
+                self.max_loras_per_batch
+            );
+            faults.add("/engine/pinned_loras", message);
+        }
+    }
+
+    fn check_loaded(&self, faults: &mut Faults) {
+        let slots = self.max_loras_per_batch;
+        if let Some(loaded) = self.max_loaded_loras.filter(|&loaded| loaded < slots) {
+            let message = format!("{loaded} is below max_loras_per_batch {slots}; raise it");
+            faults.add("/engine/max_loaded_loras", message);
+        }
+        let most = 2 * u64::from(slots);
+        if self.enable_lora_overlap_loading && self.max_loaded_loras.is_none_or(|l| u64::from(l) > most) {
+            let message = format!(
+                "overlap loading pins host memory: give at most twice max_loras_per_batch, here {most}"
+            );
+            faults.add("/engine/max_loaded_loras", message);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,6 +308,28 @@ mod tests {
         let slot = 16 * spec.latency_profile().unwrap().lora_bytes_per_rank;
         assert_eq!(pointers(&spec, &[("a".into(), 16, 2 * slot)]), [""; 0]);
         assert_eq!(pointers(&spec, &[("a".into(), 16, 2 * slot + 1)]), ["/engine/max_lora_rank"]);
+    }
+
+    #[test]
+    fn an_sglang_cluster_is_checked_by_its_own_rules() {
+        let mut spec = ClusterSpec::new(1, 1000, "qwen2.5-7b-l4");
+        let adapters = [("a".to_owned(), 16, 1), ("b".to_owned(), 16, 1)];
+        let mut check = |sglang: SglangSpec| {
+            spec.engine = EngineSpec::Sglang(sglang);
+            pointers(&spec, &adapters)
+        };
+        let good = SglangSpec::default();
+        assert_eq!(check(good.clone()), [""; 0]);
+        let chunk = SglangSpec { chunked_prefill_size: Some(100), page_size: 16, ..good.clone() };
+        assert_eq!(check(chunk), ["/engine/chunked_prefill_size"]);
+        let mixed = SglangSpec { chunked_prefill_size: None, enable_mixed_chunk: true, ..good.clone() };
+        assert_eq!(check(mixed), ["/engine/enable_mixed_chunk"]);
+        let overlap = SglangSpec { enable_lora_overlap_loading: true, ..good.clone() };
+        assert_eq!(check(overlap), ["/engine/max_loaded_loras"]);
+        let pinned = vec!["a".to_owned(), "c".to_owned()];
+        let pinned = SglangSpec { pinned_loras: pinned, max_loras_per_batch: 2, ..good.clone() };
+        assert_eq!(check(pinned), ["/engine/pinned_loras/1", "/engine/pinned_loras"]);
+        assert_eq!(check(SglangSpec { enable_lora: false, ..good }), ["/engine/enable_lora"]);
     }
 
     #[test]

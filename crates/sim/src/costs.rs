@@ -14,7 +14,7 @@ impl ClusterSpec {
     /// business and keeps its default. With an unknown profile all are defaults.
     #[must_use]
     pub fn costs(&self, adapters: &Adapters) -> CostModel {
-        let (vllm, unknown) = (self.vllm(), CostModel::default());
+        let ((gpu_slots, _), unknown) = (self.slots(), CostModel::default());
         let Some(profile) = self.latency_profile() else { return unknown };
         let mean = |cost: &dyn Fn(u64) -> f64| match adapters.len() {
             0 => 0.0,
@@ -24,7 +24,7 @@ impl ClusterSpec {
         let lora_tokens = profile.prefill_token_us + profile.lora_prefill_token_us;
         CostModel {
             ms_per_prefill_token: profile.prefill_token_us * 1e-3,
-            step_ms: usual_step_ms(&profile, vllm.max_loras.min(adapters.len() as u32)),
+            step_ms: usual_step_ms(&profile, gpu_slots.min(adapters.len() as u32)),
             adapter_slowdown: if profile.prefill_token_us > 0.0 {
                 lora_tokens / profile.prefill_token_us
             } else {
@@ -32,9 +32,9 @@ impl ClusterSpec {
             },
             load_ms_cpu,
             load_ms_disk: load_ms_cpu + mean(&|bytes| profile.cpu_load_ms(bytes)),
-            gpu_slots: vllm.max_loras,
-            cpu_slots: vllm.cpu_loras(),
-            max_running: vllm.max_num_seqs,
+            gpu_slots,
+            cpu_slots: self.cpu_slots().unwrap_or(adapters.len() as u32),
+            max_running: self.max_running(),
             output_tokens_mean: unknown.output_tokens_mean,
         }
     }
@@ -43,7 +43,7 @@ impl ClusterSpec {
     #[must_use]
     pub fn prefix_index(&self) -> PrefixIndexSpec {
         let capacity_blocks = self.kv_blocks().unwrap_or_else(|| PrefixIndexSpec::default().capacity_blocks);
-        PrefixIndexSpec { block_tokens: self.vllm().block_size, capacity_blocks }
+        PrefixIndexSpec { block_tokens: self.block_tokens(), capacity_blocks }
     }
 }
 

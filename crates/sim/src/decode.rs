@@ -75,16 +75,21 @@ impl Decoding {
 
     /// Leaves before step `step`, with the blocks of what it computed until then.
     pub(crate) fn leave(&mut self, job: &mut Job, step: u64, block: u32) {
-        assert_eq!(self.settled, step, "earlier steps are settled before the company changes");
-        self.count(job, -1);
-        let steps = (step - job.joined) as u32;
         job.itl_max = job.itl_max.max(self.longest_since(job.joined));
-        job.produced += steps;
-        job.computed += steps;
+        self.part(job, step);
         let missing = job.computed.div_ceil(block) as usize - job.blocks.len();
         let kept = self.owed.len().checked_sub(missing).expect("blocks were taken for every token computed");
         job.blocks.extend(self.owed.drain(kept..));
         assert!(self.rows > 0 || self.owed.is_empty(), "no block is lost");
+    }
+
+    /// Leaves before step `step` when blocks are counted elsewhere.
+    pub(crate) fn part(&mut self, job: &mut Job, step: u64) {
+        assert_eq!(self.settled, step, "earlier steps are settled before the company changes");
+        self.count(job, -1);
+        let steps = (step - job.joined) as u32;
+        job.produced += steps;
+        job.computed += steps;
     }
 
     fn count(&mut self, job: &Job, sign: i64) {
@@ -109,9 +114,15 @@ impl Decoding {
 
     /// Takes the blocks of all steps before `step`.
     pub(crate) fn settle(&mut self, step: u64, pool: &mut BlockPool) {
-        let blocks = u32::try_from(self.unsettled(step)).expect("a pool has fewer blocks");
+        let blocks = self.settle_count(step);
         pool.take(blocks, &mut self.owed);
+    }
+
+    /// How many blocks all steps before `step` still take; the caller takes them.
+    pub(crate) fn settle_count(&mut self, step: u64) -> u32 {
+        let blocks = u32::try_from(self.unsettled(step)).expect("a pool has fewer blocks");
         self.settled = self.settled.max(step);
+        blocks
     }
 
     /// Blocks taken and not yet claimed.

@@ -3,6 +3,7 @@
 use crate::Completion;
 use crate::exact::Exact;
 use crate::kv::BlockId;
+use crate::sglang::Shared;
 use acb_routing::Decision;
 use acb_types::{AdapterId, AdapterLoad, Nanos, Outcome, ReplicaId, Request, RequestId};
 
@@ -63,6 +64,8 @@ pub(crate) struct Job {
     pub(crate) blocks: Vec<BlockId>,
     /// Hashes of the full blocks of prompt and answer, once needed.
     pub(crate) hashes: Vec<u64>,
+    /// What of it is in the radix tree (SGLang).
+    pub(crate) shared: Shared,
     /// Neighbours in the queue, and among those with the same adapter.
     pub(crate) queue: Links,
     pub(crate) adapter_queue: Links,
@@ -225,6 +228,7 @@ impl Job {
             arrival: 0,
             blocks: memory.blocks,
             hashes: memory.hashes,
+            shared: Shared::default(),
             queue: Links::NONE,
             adapter_queue: Links::NONE,
         }

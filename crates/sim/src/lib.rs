@@ -1,7 +1,7 @@
 //! A deterministic simulator of a cluster that serves one base model with many LoRA adapters.
 //!
 //! Requests come from a [`RequestSource`](acb_workload::RequestSource), a [`Router`](acb_routing::Router) sends them,
-//! replicas with the semantics of vLLM's V1 engine serve them in simulated time, and a [`Sink`] takes what happened.
+//! replicas with the semantics of vLLM's V1 engine or of SGLang serve them in simulated time, and a [`Sink`] takes what happened.
 //! Scheduling, memory and caches are exact; how long a step takes comes from a [`Profile`], which is a model.
 //!
 //! This crate reads no clock and no file, and knows nothing of experiments, arms or quality.
@@ -26,6 +26,9 @@ mod queue;
 mod replica;
 mod rules;
 mod run;
+mod server;
+mod sglang;
+mod sglang_spec;
 mod spec;
 mod uncontended;
 
@@ -35,6 +38,7 @@ pub use error::SimError;
 pub use profile::Profile;
 pub use profiles::{ProfileInfo, profile, profiles};
 pub use run::{Run, Service};
+pub use sglang_spec::{LoraEvictionPolicy, RadixEvictionPolicy, SchedulePolicy, SglangSpec, SglangVersion};
 pub use spec::{
     CacheCondition, ClusterSpec, EngineSpec, KvMemory, KvSpec, Limits, ProfileSpec, VllmSpec, VllmVersion,
 };

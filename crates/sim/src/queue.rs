@@ -25,6 +25,7 @@ pub(crate) struct Queue {
     tokens: u64,
     next_place: i64,
     front_place: i64,
+    arrivals: u64,
 }
 
 /// Which of a job's two lists.
@@ -55,6 +56,7 @@ impl Queue {
             tokens: 0,
             next_place: 0,
             front_place: -1,
+            arrivals: 0,
         }
     }
 
@@ -88,13 +90,38 @@ impl Queue {
     /// Appends a request that came.
     pub(crate) fn push_back(&mut self, jobs: &mut Jobs, key: JobKey) {
         jobs[key].place = self.next_place;
-        jobs[key].arrival = self.next_place as u64;
+        jobs[key].arrival = self.arrivals;
+        self.arrivals += 1;
         self.next_place += 1;
         let column = column(jobs[key].adapter());
         append(&mut self.all, jobs, key, List::All);
         append(&mut self.by_adapter[column], jobs, key, List::OfAdapter);
         self.len += 1;
         self.tokens += u64::from(jobs[key].tokens());
+    }
+
+    /// Appends a request that lost its memory: behind all that came.
+    pub(crate) fn push_back_again(&mut self, jobs: &mut Jobs, key: JobKey) {
+        let arrival = jobs[key].arrival;
+        self.push_back(jobs, key);
+        self.arrivals -= 1;
+        jobs[key].arrival = arrival;
+    }
+
+    /// Puts the waiting requests into another order: `keys` are all of them.
+    pub(crate) fn reorder(&mut self, jobs: &mut Jobs, keys: &[JobKey]) {
+        assert_eq!(keys.len(), self.len as usize, "an order has every request once");
+        self.all = EMPTY;
+        for &key in keys {
+            self.by_adapter[column(jobs[key].adapter())] = EMPTY;
+        }
+        for &key in keys {
+            jobs[key].place = self.next_place;
+            self.next_place += 1;
+            let column = column(jobs[key].adapter());
+            append(&mut self.all, jobs, key, List::All);
+            append(&mut self.by_adapter[column], jobs, key, List::OfAdapter);
+        }
     }
 
     /// The least order of arrival that waits for its first admission.
@@ -125,6 +152,19 @@ impl Queue {
     /// The waiting requests in order.
     pub(crate) fn iter<'a>(&self, jobs: &'a Jobs) -> impl Iterator<Item = JobKey> + 'a {
         std::iter::successors(self.first(), |&key| {
+            let after = jobs[key].queue.after;
+            (after != NO_JOB).then_some(after)
+        })
+    }
+
+    /// The waiting requests behind this one, or all of them.
+    pub(crate) fn iter_after<'a>(
+        &self,
+        jobs: &'a Jobs,
+        key: Option<JobKey>,
+    ) -> impl Iterator<Item = JobKey> + 'a {
+        let next = key.map_or(self.all.first, |key| jobs[key].queue.after);
+        std::iter::successors((next != NO_JOB).then_some(next), |&key| {
             let after = jobs[key].queue.after;
             (after != NO_JOB).then_some(after)
         })

@@ -3,7 +3,8 @@
 use crate::adapters::AdapterCosts;
 use crate::jobs::Job;
 use crate::latency::Latency;
-use crate::{CacheCondition, ClusterSpec, Profile};
+use crate::sglang::SglangRules;
+use crate::{CacheCondition, ClusterSpec, EngineSpec, Profile, VllmSpec};
 use acb_types::{AdapterId, Adapters, Nanos, Request, Segment};
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
@@ -11,17 +12,12 @@ use std::hash::Hasher;
 /// Settings of one replica, the same for all.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
-    /// Tokens that one step computes.
+    /// Most prompt tokens that one step computes.
     pub(crate) budget: u32,
-    pub(crate) max_running: usize,
     /// Tokens of a block.
     pub(crate) block: u32,
     pub(crate) blocks: u32,
-    pub(crate) chunked: bool,
-    /// Most prompt tokens of one request in one step while others exist; `None`: no cap.
-    pub(crate) long_prefill: Option<u32>,
-    pub(crate) reserve_whole: bool,
-    pub(crate) watermark: u32,
+    pub(crate) engine: EngineRules,
     pub(crate) context: u32,
     pub(crate) condition: CacheCondition,
     pub(crate) max_queue: Option<u32>,
@@ -31,6 +27,37 @@ pub(crate) struct Rules {
     pub(crate) kv_bytes_per_token: u64,
     /// Cache namespace of base, adapter 0, adapter 1, ... without salt.
     namespaces: Vec<u64>,
+}
+
+/// What only one engine knows.
+#[derive(Clone, Debug)]
+pub(crate) enum EngineRules {
+    Vllm(VllmRules),
+    Sglang(SglangRules),
+}
+
+/// Settings of a vLLM replica.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VllmRules {
+    pub(crate) max_running: usize,
+    pub(crate) chunked: bool,
+    /// Most prompt tokens of one request in one step while others exist; `None`: no cap.
+    pub(crate) long_prefill: Option<u32>,
+    pub(crate) reserve_whole: bool,
+    pub(crate) watermark: u32,
+}
+
+impl VllmRules {
+    fn new(vllm: &VllmSpec, blocks: u64) -> Self {
+        Self {
+            max_running: vllm.max_num_seqs as usize,
+            chunked: vllm.enable_chunked_prefill,
+            long_prefill: (vllm.long_prefill_token_threshold > 0)
+                .then_some(vllm.long_prefill_token_threshold),
+            reserve_whole: vllm.scheduler_reserve_full_isl,
+            watermark: (vllm.watermark * blocks as f64) as u32,
+        }
+    }
 }
 
 /// Cache namespace of requests under an adapter (name and path on the server; none: base): blocks are shared only
@@ -58,27 +85,46 @@ pub(crate) fn salted(namespace: u64, salt: Option<u64>) -> u64 {
 impl Rules {
     /// From a spec without faults.
     pub(crate) fn new(spec: &ClusterSpec, profile: &Profile, blocks: u64, adapters: &Adapters) -> Self {
-        let vllm = spec.vllm();
+        let (budget, engine) = match &spec.engine {
+            EngineSpec::Vllm(vllm) => {
+                (vllm.max_num_batched_tokens, EngineRules::Vllm(VllmRules::new(vllm, blocks)))
+            }
+            EngineSpec::Sglang(sglang) => {
+                let rules = SglangRules::new(sglang, blocks, adapters);
+                (sglang.chunked_prefill_size.unwrap_or(u32::MAX), EngineRules::Sglang(rules))
+            }
+        };
         let of_adapter = adapters.iter().map(|a| namespace(Some((&a.name, &a.name))));
         Self {
-            budget: vllm.max_num_batched_tokens,
-            max_running: vllm.max_num_seqs as usize,
-            block: vllm.block_size,
+            budget,
+            block: spec.block_tokens(),
             blocks: u32::try_from(blocks).expect("checked: the pool is below 2^28 blocks"),
-            chunked: vllm.enable_chunked_prefill,
-            long_prefill: (vllm.long_prefill_token_threshold > 0)
-                .then_some(vllm.long_prefill_token_threshold),
-            reserve_whole: vllm.scheduler_reserve_full_isl,
-            watermark: (vllm.watermark * blocks as f64) as u32,
-            context: vllm.context_tokens,
+            engine,
+            context: spec.context_tokens(),
             condition: spec.cache_condition,
             max_queue: spec.limits.max_queue,
             timeout: spec.limits.request_timeout_ms.map(Nanos::from_millis),
             latency: Latency::new(profile),
-            adapters: AdapterCosts::new(adapters, vllm, profile),
+            adapters: AdapterCosts::new(adapters, spec, profile),
             kv_bytes_per_token: profile.kv_bytes_per_token,
             namespaces: std::iter::once(namespace(None)).chain(of_adapter).collect(),
         }
+    }
+
+    /// The settings of vLLM.
+    pub(crate) fn vllm(&self) -> &VllmRules {
+        let EngineRules::Vllm(vllm) = &self.engine else {
+            unreachable!("a vLLM replica has vLLM's settings")
+        };
+        vllm
+    }
+
+    /// The settings of SGLang.
+    pub(crate) fn sglang(&self) -> &SglangRules {
+        let EngineRules::Sglang(sglang) = &self.engine else {
+            unreachable!("an SGLang replica has SGLang's settings")
+        };
+        sglang
     }
 
     /// Blocks that hold this many tokens.
@@ -87,15 +133,36 @@ impl Rules {
     }
 
     /// Whether the server refuses the request at once: empty, longer than the context, for an adapter while LoRA is
-    /// off, or never able to fit the KV memory (the last token of an answer is never stored).
+    /// off, or never able to fit the KV memory (vLLM: the last token of an answer is never stored; SGLang: the admission
+    /// estimate must pass on an empty server, which would otherwise cut the answer short).
     pub(crate) fn rejects(&self, request: &Request, adapter: Option<AdapterId>) -> bool {
         let prompt = u64::from(request.prompt.tokens());
         let whole = prompt + u64::from(request.max_output_tokens);
         prompt == 0
             || request.max_output_tokens == 0
             || whole > u64::from(self.context)
-            || (whole - 1).div_ceil(u64::from(self.block)) > u64::from(self.blocks)
+            || !self.can_ever_fit(whole)
             || (adapter.is_some() && self.adapters.gpu_slots == 0)
+    }
+
+    /// Whether no request can find what one that came after it has computed.
+    pub(crate) fn keeps_order(&self) -> bool {
+        match &self.engine {
+            EngineRules::Vllm(_) => true,
+            EngineRules::Sglang(sglang) => sglang.keeps_order(),
+        }
+    }
+
+    fn can_ever_fit(&self, tokens: u64) -> bool {
+        match &self.engine {
+            EngineRules::Vllm(_) => (tokens - 1).div_ceil(u64::from(self.block)) <= u64::from(self.blocks),
+            EngineRules::Sglang(sglang) => sglang.can_ever_fit(tokens),
+        }
+    }
+
+    /// The cache namespace of requests under an adapter (none: base) and with a salt.
+    pub(crate) fn namespace(&self, adapter: Option<AdapterId>, salt: Option<u64>) -> u64 {
+        salted(self.namespaces[adapter.map_or(0, |a| a.index() + 1)], salt)
     }
 
     /// Fills in the hashes of the job's full blocks, answer included: what a later prompt with this answer in it has.
@@ -103,8 +170,7 @@ impl Rules {
         if !job.hashes.is_empty() {
             return;
         }
-        let column = job.adapter().map_or(0, |a| a.index() + 1);
-        let namespace = salted(self.namespaces[column], job.request.cache_salt);
+        let namespace = self.namespace(job.adapter(), job.request.cache_salt);
         let content = acb_types::ContentId::of_output(job.request.id);
         let mut whole = job.request.prompt.clone();
         whole.push(Segment { content, tokens: job.answer });

@@ -3,7 +3,8 @@
 use crate::agenda::{Agenda, Event};
 use crate::completion::RunTotals;
 use crate::jobs::{End, JobKey, Jobs, Progress};
-use crate::replica::{Engine, Outputs, Replica};
+use crate::replica::{Engine, Outputs};
+use crate::server::Server;
 use crate::{Cluster, SimError, Sink, uncontended};
 use acb_routing::{Information, Router, RouterEvent};
 use acb_types::{Nanos, Outcome, ReplicaId, RequestId};
@@ -16,7 +17,8 @@ pub enum Service {
     /// On the replicas of the cluster, where they wait for each other.
     Contended,
     /// Each at once, alone on a replica of its own, at the base model's cost whatever its adapter, with the longest
-    /// prefix cached that any cache could hold (of any request that came before it, whatever its adapter and salt). No
+    /// prefix cached that any cache could hold (of any request that came before it, whatever its adapter and salt; where
+    /// the engine lets requests overtake others that share its prefix, the whole prompt but its last token). No
     /// policy can be faster for any request, whatever adapters it chooses: a bound, not a system. The decision's
     /// replica is ignored.
     Uncontended,
@@ -63,7 +65,7 @@ struct Deadline {
 struct Contended<'a> {
     run: Run<'a>,
     jobs: Jobs,
-    replicas: Vec<Replica>,
+    replicas: Vec<Server>,
     /// Per replica: which of its step ends in the agenda holds.
     versions: Vec<u64>,
     agenda: Agenda,
@@ -101,7 +103,7 @@ impl Scrape {
 impl<'a> Contended<'a> {
     fn new(run: Run<'a>) -> Self {
         let cluster = run.cluster;
-        let replica = |id| Replica::new(ReplicaId(id), &cluster.rules, cluster.adapters.len());
+        let replica = |id| Server::new(ReplicaId(id), &cluster.rules, cluster.adapters.len());
         let scrape = Scrape::of(run.router.information());
         Self {
             jobs: Jobs::default(),
@@ -224,7 +226,7 @@ impl<'a> Contended<'a> {
     fn reschedule(&mut self, at: usize, ends: Option<Nanos>) {
         if let Some(ends) = ends {
             self.versions[at] += 1;
-            let event = Event::StepEnd { replica: self.replicas[at].id, version: self.versions[at] };
+            let event = Event::StepEnd { replica: self.replicas[at].id(), version: self.versions[at] };
             self.agenda.push(ends, event);
         }
     }
@@ -234,9 +236,9 @@ impl<'a> Contended<'a> {
         let nothing_else = self.agenda.next_at().is_none_or(|next| next > self.now)
             && self.run.source.next_due().is_none_or(|due| due > self.now);
         if nothing_else {
-            self.step_start(self.replicas[at].id);
+            self.step_start(self.replicas[at].id());
         } else {
-            self.agenda.push(self.now, Event::StepStart { replica: self.replicas[at].id });
+            self.agenda.push(self.now, Event::StepStart { replica: self.replicas[at].id() });
         }
     }
 
@@ -326,7 +328,7 @@ impl<'a> Contended<'a> {
         for replica in &mut self.replicas {
             let engine = &Engine { rules: &self.run.cluster.rules, jobs: &mut self.jobs };
             let snapshot = replica.snapshot(engine, self.now);
-            let event = RouterEvent::Scraped { at: self.now, replica: replica.id, snapshot };
+            let event = RouterEvent::Scraped { at: self.now, replica: replica.id(), snapshot };
             self.run.router.apply(&event);
         }
     }
@@ -342,7 +344,7 @@ impl<'a> Contended<'a> {
     fn finish(mut self) -> RunTotals {
         if self.in_flight == 0 {
             let idle = self.replicas.iter().filter(|replica| !replica.is_busy());
-            idle.for_each(Replica::assert_at_rest);
+            idle.for_each(Server::assert_at_rest);
         }
         let mut left: Vec<(RequestId, JobKey)> =
             self.jobs.in_flight().map(|key| (self.jobs[key].request.id, key)).collect();

@@ -1,6 +1,6 @@
 //! What a cluster is, as an experiment file says it.
 
-use crate::Profile;
+use crate::{Profile, SglangSpec, SglangVersion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,8 @@ pub struct ClusterSpec {
 pub enum EngineSpec {
     /// vLLM, its V1 scheduler.
     Vllm(VllmSpec),
+    /// SGLang, its default scheduler and radix cache.
+    Sglang(SglangSpec),
 }
 
 impl Default for EngineSpec {
@@ -116,7 +118,7 @@ impl VllmSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KvSpec {
-    /// Usable blocks, as the engine counts them after it has set weights and adapter slots aside.
+    /// Usable blocks (SGLang: pages), as the engine counts them after it has set weights and adapter slots aside.
     Blocks(u64),
     /// What is left of a card's memory after weights, adapter slots and overhead.
     Memory(KvMemory),
@@ -236,9 +238,12 @@ impl ClusterSpec {
     }
 
     /// The vLLM settings.
+    ///
+    /// # Panics
+    /// When the engine is another one.
     #[must_use]
     pub fn vllm(&self) -> &VllmSpec {
-        let EngineSpec::Vllm(vllm) = &self.engine;
+        let EngineSpec::Vllm(vllm) = &self.engine else { panic!("the engine of this cluster is not vLLM") };
         vllm
     }
 
@@ -254,7 +259,46 @@ impl ClusterSpec {
     /// Longest prompt and answer together, tokens.
     #[must_use]
     pub fn context_tokens(&self) -> u32 {
-        self.vllm().context_tokens
+        match &self.engine {
+            EngineSpec::Vllm(vllm) => vllm.context_tokens,
+            EngineSpec::Sglang(sglang) => sglang.context_tokens,
+        }
+    }
+
+    /// Tokens of one block (SGLang: page) of KV memory.
+    #[must_use]
+    pub fn block_tokens(&self) -> u32 {
+        match &self.engine {
+            EngineSpec::Vllm(vllm) => vllm.block_size,
+            EngineSpec::Sglang(sglang) => sglang.page_size,
+        }
+    }
+
+    /// Adapter slots on the GPU and the rank that each is sized for; no slots when LoRA is off.
+    pub(crate) fn slots(&self) -> (u32, u32) {
+        match &self.engine {
+            EngineSpec::Vllm(vllm) => (vllm.max_loras, vllm.max_lora_rank),
+            EngineSpec::Sglang(sglang) if sglang.enable_lora => {
+                (sglang.max_loras_per_batch, sglang.max_lora_rank)
+            }
+            EngineSpec::Sglang(sglang) => (0, sglang.max_lora_rank),
+        }
+    }
+
+    /// Most adapters in host memory; `None`: all of them.
+    pub(crate) fn cpu_slots(&self) -> Option<u32> {
+        match &self.engine {
+            EngineSpec::Vllm(vllm) => Some(vllm.cpu_loras()),
+            EngineSpec::Sglang(sglang) => sglang.max_loaded_loras,
+        }
+    }
+
+    /// Most requests that run at once on a replica.
+    pub(crate) fn max_running(&self) -> u32 {
+        match &self.engine {
+            EngineSpec::Vllm(vllm) => vllm.max_num_seqs,
+            EngineSpec::Sglang(sglang) => sglang.max_running_requests,
+        }
     }
 
     /// Runtime and version, such as `vllm-0.33.0`.
@@ -263,6 +307,9 @@ impl ClusterSpec {
         match &self.engine {
             EngineSpec::Vllm(vllm) => match vllm.version {
                 VllmVersion::V0_33_0 => "vllm-0.33.0".to_owned(),
+            },
+            EngineSpec::Sglang(sglang) => match sglang.version {
+                SglangVersion::V0_5_23 => "sglang-0.5.23".to_owned(),
             },
         }
     }
@@ -286,11 +333,11 @@ impl ClusterSpec {
             KvSpec::Blocks(blocks) => return Some(*blocks),
             KvSpec::Memory(memory) => memory,
         };
-        let (vllm, profile) = (self.vllm(), self.latency_profile()?);
-        let slots = u64::from(vllm.max_loras) * u64::from(vllm.max_lora_rank) * profile.lora_bytes_per_rank;
+        let (profile, (slots, rank)) = (self.latency_profile()?, self.slots());
+        let slots = u64::from(slots) * u64::from(rank) * profile.lora_bytes_per_rank;
         let usable = (memory.gpu_gib * memory.utilization - memory.overhead_gib) * f64::from(1u32 << 30);
         let left = usable - profile.weight_bytes as f64 - slots as f64;
-        let block = profile.kv_bytes_per_token.max(1) * u64::from(vllm.block_size.max(1));
+        let block = profile.kv_bytes_per_token.max(1) * u64::from(self.block_tokens().max(1));
         Some((left.max(0.0) / block as f64) as u64)
     }
 }

@@ -103,11 +103,15 @@ impl Alone<'_> {
         Ok(())
     }
 
-    /// The longest prefix of an earlier prompt or its answer, short of the last token; then remembers this one.
+    /// The longest prefix of an earlier prompt or its answer, short of the last token; then remembers this one. Where
+    /// requests overtake others, all but the last token: who comes later may have computed it.
     fn best_hit(&mut self, request: &acb_types::Request, answer: u32) -> Option<u32> {
         match self.run.cluster.rules.condition {
             CacheCondition::PrefixDisabled => None,
             CacheCondition::Cold => Some(0),
+            CacheCondition::Warm if !self.run.cluster.rules.keeps_order() => {
+                Some(request.prompt.tokens().saturating_sub(1))
+            }
             CacheCondition::Warm => {
                 let longest = self.prefixes.longest_match(&request.prompt);
                 let mut whole = request.prompt.clone();

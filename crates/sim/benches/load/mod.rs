@@ -2,7 +2,9 @@
 //! out, both lognormal), Poisson arrivals, prompts that share nothing.
 
 use acb_routing::{LeastInFlightSpec, PolicySpec, Router, RouterContext};
-use acb_sim::{Cluster, ClusterSpec, Completion, EngineSpec, Run, RunTotals, Service, Sink};
+use acb_sim::{
+    Cluster, ClusterSpec, Completion, EngineSpec, KvSpec, Run, RunTotals, Service, SglangSpec, Sink, VllmSpec,
+};
 use acb_types::{
     AdapterId, AdapterRole, Adapters, ContentId, Nanos, Prompt, QualityTable, Request, RequestId, Seed,
     Segment, SessionId, Slo, Stream, TaskId, TenantId, TrustGroupId, Truth,
@@ -19,20 +21,42 @@ pub struct Load {
     pub adapters: u32,
     /// Requests per second of each replica.
     pub rate_rps: f64,
+    pub engine: Engine,
+}
+
+/// What serves.
+#[derive(Clone, Copy, Debug)]
+pub enum Engine {
+    Vllm,
+    Sglang,
 }
 
 impl Load {
     pub fn new(requests: u64, replicas: u32, adapters: u32) -> Self {
-        Self { requests, replicas, adapters, rate_rps: 6.45 }
+        Self { requests, replicas, adapters, rate_rps: 6.45, engine: Engine::Vllm }
     }
 
-    /// Serves the load on simulated replicas with 18,000 blocks each, eight adapter slots and the Llama-3.1-8B profile.
+    /// Replicas with 288,000 tokens of KV memory each, eight adapter slots and the Llama-3.1-8B profile.
+    fn cluster(&self) -> ClusterSpec {
+        let mut spec = ClusterSpec::new(self.replicas, 18_000, "llama-3.1-8b-vllm-0.8.5");
+        spec.engine = match self.engine {
+            Engine::Vllm => {
+                let max_cpu_loras = Some(self.adapters.max(8));
+                EngineSpec::Vllm(VllmSpec { max_loras: 8, max_cpu_loras, ..VllmSpec::default() })
+            }
+            Engine::Sglang => {
+                spec.kv = KvSpec::Blocks(288_000);
+                EngineSpec::Sglang(SglangSpec::default())
+            }
+        };
+        spec
+    }
+
+    /// Serves the load.
     pub fn run(&self) -> (RunTotals, Count) {
         let entry = |i| (format!("a{i}"), 16, 84_000_000, AdapterRole::Placebo);
         let adapters = Arc::new(Adapters::new((0..self.adapters).map(entry)).expect("names differ"));
-        let mut spec = ClusterSpec::new(self.replicas, 18_000, "llama-3.1-8b-vllm-0.8.5");
-        let EngineSpec::Vllm(vllm) = &mut spec.engine;
-        (vllm.max_loras, vllm.max_cpu_loras) = (8, Some(self.adapters.max(8)));
+        let spec = self.cluster();
         let cluster = Cluster::new(&spec, adapters.clone()).expect("the cluster is sound");
         let prior = QualityTable::from_fn(1, adapters.len(), |_, _| 0.5).expect("0.5 is a quality");
         let context = RouterContext {

@@ -14,7 +14,7 @@ impl Replica {
     /// Admits waiting requests while the token budget, the batch and the memory allow.
     pub(super) fn admit(&mut self, engine: &mut Engine<'_>, mut budget: u32) -> Door {
         loop {
-            if budget == 0 || self.running.len() >= engine.rules.max_running {
+            if budget == 0 || self.running.len() >= engine.rules.vllm().max_running {
                 return Door::Shut;
             }
             let Some(key) = self.next_candidate(engine) else { return Door::Open };
@@ -45,16 +45,16 @@ impl Replica {
         let whole = engine.jobs[key].tokens();
         let mut tokens = whole - hit_tokens;
         let exists_others = self.running.len() as u64 + u64::from(self.queue.len()) > 1;
-        if let Some(cap) = rules.long_prefill.filter(|_| exists_others) {
+        if let Some(cap) = rules.vllm().long_prefill.filter(|_| exists_others) {
             tokens = tokens.min(cap);
         }
-        if !rules.chunked && tokens > budget {
+        if !rules.vllm().chunked && tokens > budget {
             return None;
         }
         let tokens = tokens.min(budget);
-        let must_fit = if rules.reserve_whole { whole } else { hit_tokens + tokens };
+        let must_fit = if rules.vllm().reserve_whole { whole } else { hit_tokens + tokens };
         let revived = self.hits.iter().filter(|&&block| self.pool.is_free(block)).count() as u32;
-        let watermark = if self.running.is_empty() { 0 } else { rules.watermark };
+        let watermark = if self.running.is_empty() { 0 } else { rules.vllm().watermark };
         let blocks = rules.blocks_for(must_fit) - hit_blocks + revived + watermark;
         (blocks <= self.pool.free()).then_some(Admission { hit_tokens, tokens })
     }

@@ -231,7 +231,7 @@ impl Replica {
 /// Tokens that a running request would compute now, the budget aside.
 fn wanted(job: &Job, rules: &Rules, exists_others: bool) -> u32 {
     let tokens = job.tokens() - job.computed;
-    match rules.long_prefill {
+    match rules.vllm().long_prefill {
         Some(cap) if exists_others => tokens.min(cap),
         _ => tokens,
     }

@@ -171,8 +171,20 @@ pub fn cluster(blocks: u64) -> ClusterSpec {
 }
 
 pub fn vllm(spec: &mut ClusterSpec) -> &mut crate::VllmSpec {
-    let crate::EngineSpec::Vllm(vllm) = &mut spec.engine;
+    let crate::EngineSpec::Vllm(vllm) = &mut spec.engine else { panic!("not vLLM") };
     vllm
+}
+
+/// One SGLang replica with `tokens` tokens of KV memory in pages of one, and the round profile.
+pub fn sglang_cluster(tokens: u64) -> ClusterSpec {
+    let mut spec = cluster(tokens);
+    spec.engine = crate::EngineSpec::Sglang(crate::SglangSpec::default());
+    spec
+}
+
+pub fn sglang(spec: &mut ClusterSpec) -> &mut crate::SglangSpec {
+    let crate::EngineSpec::Sglang(sglang) = &mut spec.engine else { panic!("not SGLang") };
+    sglang
 }
 
 /// Adapters that no policy chooses by itself.

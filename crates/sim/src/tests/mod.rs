@@ -1,7 +1,9 @@
 //! Laws of whole runs, and the fast engine against a slow one.
 
-mod bed;
-mod fast;
+pub(crate) mod bed;
+pub(crate) mod fast;
 mod laws;
 mod reference;
+pub(crate) mod sglang_laws;
+mod sglang_worked_examples;
 mod worked_examples;

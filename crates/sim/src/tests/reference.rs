@@ -118,7 +118,7 @@ pub fn serve(spec: &ClusterSpec, asks: &[Ask], adapters: &Adapters, sent: &[Kept
     let mut reference = Reference {
         spec,
         latency: Latency::new(&profile),
-        costs: AdapterCosts::new(adapters, spec.vllm(), &profile),
+        costs: AdapterCosts::new(adapters, spec, &profile),
         pool: Pool::new(spec.kv_blocks().unwrap() as u32),
         adapters: AdapterPool::new(adapters.len()),
         jobs: Vec::new(),
