@@ -2,7 +2,7 @@
 
 use crate::adapters::AdapterCosts;
 use crate::jobs::Job;
-use crate::latency::Latency;
+use crate::latency::{Latency, Slots};
 use crate::{CacheCondition, ClusterSpec, Profile};
 use acb_types::{AdapterId, Adapters, Nanos, Request, Segment};
 use rustc_hash::FxHasher;
@@ -74,7 +74,7 @@ impl Rules {
             condition: spec.cache_condition,
             max_queue: spec.limits.max_queue,
             timeout: spec.limits.request_timeout_ms.map(Nanos::from_millis),
-            latency: Latency::new(profile),
+            latency: Latency::new(profile, Slots { count: vllm.max_loras, max_rank: vllm.max_lora_rank }),
             adapters: AdapterCosts::new(adapters, vllm, profile),
             kv_bytes_per_token: profile.kv_bytes_per_token,
             namespaces: std::iter::once(namespace(None)).chain(of_adapter).collect(),

@@ -143,13 +143,20 @@ pub struct Ran {
 pub fn profile() -> Profile {
     Profile {
         step_ms: 1.0,
+        weight_read_ms: 0.0,
+        decode_compute_us: 0.0,
+        prefill_request_us: 0.0,
         prefill_token_us: 10.0,
         prefill_pair_ns: 0.5,
         decode_row_us: 20.0,
         context_token_ns: 100.0,
         lora_step_ms: 0.5,
+        lora_slot_ms: 0.0,
         lora_adapter_ms: 0.1,
+        lora_adapter_exponent: 1.0,
+        lora_rank_exponent: 0.0,
         lora_row_us: 3.0,
+        lora_row_slot_us: 0.0,
         lora_row_adapter_us: 0.3,
         lora_prefill_token_us: 1.7,
         load_gpu_ms: 5.0,
@@ -158,7 +165,7 @@ pub fn profile() -> Profile {
         load_cpu_ms_per_mb: 0.0,
         weight_bytes: 0,
         kv_bytes_per_token: 1000,
-        lora_bytes_per_rank: 1000,
+        lora_bytes_per_rank: 125_000,
     }
 }
 
