@@ -38,6 +38,11 @@ pub enum Command {
     Schema(SchemaArgs),
     /// List what experiment files can name.
     List(ListArgs),
+    /// How a card's memory is divided between weights, adapter slots and KV cache, and whether the engine starts.
+    ///
+    /// The division is the simulator's own, with vLLM's rules: every slot is sized for the highest rank, and includes
+    /// matrices for embedding and output layer. Exit status 1 when the engine would not start.
+    Memory(MemoryArgs),
     /// Look into a request trace.
     #[command(subcommand)]
     Trace(TraceCommand),
@@ -207,6 +212,8 @@ pub enum SchemaOf {
     List,
     /// `acb trace info --json`.
     Trace,
+    /// `acb memory --json`.
+    Memory,
     /// A rejected experiment file with `--json`.
     Faults,
 }
@@ -236,6 +243,38 @@ pub enum Listed {
     Metrics,
     /// Latency profiles of the simulator.
     Profiles,
+}
+
+/// Arguments of `acb memory`.
+#[derive(Clone, Debug, Args)]
+pub struct MemoryArgs {
+    /// The base model: a known name, or its shape as `layers=28,hidden=3584,q_heads=28,kv_heads=4,head_dim=128,ffn=18944,vocab=152064`.
+    #[arg(long, value_name = "NAME|SHAPE")]
+    pub model: String,
+    /// The card: a known name, or its memory in GiB, such as `l4` or `22.5`.
+    #[arg(long, value_name = "NAME|GIB")]
+    pub gpu: String,
+    /// Share of the card that the engine may use (`gpu_memory_utilization`).
+    #[arg(long, value_name = "SHARE", default_value_t = 0.92)]
+    pub utilization: f64,
+    /// Adapter slots on the card (`max_loras`); 0: LoRA is off.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub slots: u32,
+    /// Rank that each slot is sized for (`max_lora_rank`).
+    #[arg(long, value_name = "RANK", default_value_t = 16)]
+    pub max_rank: u32,
+    /// Activations, graphs and the like, GiB. Nobody can know it without the server: read it off the server's log.
+    #[arg(long, value_name = "GIB", default_value_t = 2.0)]
+    pub overhead_gib: f64,
+    /// Longest prompt and answer together (`max_model_len`), tokens.
+    #[arg(long, value_name = "TOKENS", default_value_t = 4096)]
+    pub context: u32,
+    /// Tokens in one KV block.
+    #[arg(long, value_name = "TOKENS", default_value_t = 16)]
+    pub block_size: u32,
+    /// Print JSON (`acb schema memory`).
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Commands on traces.

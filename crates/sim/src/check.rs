@@ -91,7 +91,10 @@ impl ClusterSpec {
                 faults.add(&format!("{prefix}/{name}"), message);
             }
         }
-        if profile.step_ms == 0.0 && profile.prefill_token_us == 0.0 && profile.decode_row_us == 0.0 {
+        if profile.step_ms + profile.weight_read_ms == 0.0
+            && profile.prefill_token_us == 0.0
+            && profile.decode_row_us == 0.0
+        {
             faults.add("/profile/step_ms", "all costs are 0, and time would stand still".to_owned());
         }
         faults.at_least_one("/profile/kv_bytes_per_token", profile.kv_bytes_per_token);

@@ -1,12 +1,13 @@
 //! The truth about the servers' speed, in the terms that a routing policy understands.
 
+use crate::latency::{Batch, Latency, Slots};
 use crate::{ClusterSpec, Profile};
 use acb_routing::{CostModel, PrefixIndexSpec};
 use acb_types::Adapters;
 
 /// Requests that decode together in what is called a usual batch, and the context that each reads.
-const USUAL_ROWS: u32 = 32;
-const USUAL_CONTEXT_TOKENS: f64 = 1024.0;
+const USUAL_ROWS: u64 = 32;
+const USUAL_CONTEXT_TOKENS: u64 = 1024;
 
 impl ClusterSpec {
     /// What a policy that is told the truth believes of a replica's speed: the profile at a batch of 32 requests with
@@ -24,7 +25,7 @@ impl ClusterSpec {
         let lora_tokens = profile.prefill_token_us + profile.lora_prefill_token_us;
         CostModel {
             ms_per_prefill_token: profile.prefill_token_us * 1e-3,
-            step_ms: usual_step_ms(&profile, gpu_slots.min(adapters.len() as u32)),
+            step_ms: usual_step_ms(&profile, Slots::of(self), adapters.len() as u64),
             adapter_slowdown: if profile.prefill_token_us > 0.0 {
                 lora_tokens / profile.prefill_token_us
             } else {
@@ -47,18 +48,16 @@ impl ClusterSpec {
     }
 }
 
-fn usual_step_ms(profile: &Profile, adapters: u32) -> f64 {
-    let rows = f64::from(USUAL_ROWS);
-    let base = profile.step_ms
-        + rows * profile.decode_row_us * 1e-3
-        + rows * USUAL_CONTEXT_TOKENS * profile.context_token_ns * 1e-6;
-    if adapters == 0 {
-        return base;
-    }
-    let adapters = f64::from(adapters.min(USUAL_ROWS));
-    base + profile.lora_step_ms
-        + adapters * profile.lora_adapter_ms
-        + rows * (profile.lora_row_us + adapters * profile.lora_row_adapter_us) * 1e-3
+fn usual_step_ms(profile: &Profile, slots: Slots, adapters: u64) -> f64 {
+    let adapters = adapters.min(u64::from(slots.count)).min(USUAL_ROWS);
+    let batch = Batch {
+        rows: USUAL_ROWS,
+        lora_rows: if adapters > 0 { USUAL_ROWS } else { 0 },
+        context_tokens: USUAL_ROWS * USUAL_CONTEXT_TOKENS,
+        adapters,
+        ..Batch::default()
+    };
+    Latency::new(profile, slots).step_time(&batch).floor().0 as f64 * 1e-6
 }
 
 #[cfg(test)]
@@ -69,9 +68,9 @@ mod tests {
     #[test]
     fn costs_are_the_profile_at_a_usual_batch() {
         let adapters = Adapters::new([("a".to_owned(), 16, 84_000_000, AdapterRole::Placebo)]).unwrap();
-        let costs = ClusterSpec::new(1, 1000, "llama-3.1-8b-vllm-0.8.5").costs(&adapters);
-        assert!((costs.step_ms - (10.54 + 0.0438 * 32.0) * 2.0193).abs() < 1e-9, "{}", costs.step_ms);
-        assert_eq!((costs.load_ms_cpu, costs.gpu_slots), (6.4, 1));
-        assert!((costs.load_ms_disk - (6.4 + 20.0 + 240.0)).abs() < 1e-9, "{}", costs.load_ms_disk);
+        let costs = ClusterSpec::new(1, 1000, "qwen2.5-7b-vllm-0.8.5").costs(&adapters);
+        assert!((costs.step_ms - (10.62 + 0.0489 * 32.0) * 1.7937).abs() < 1e-5, "{}", costs.step_ms);
+        assert_eq!((costs.load_ms_cpu, costs.gpu_slots), (3.25, 1));
+        assert!((costs.load_ms_disk - (3.25 + 20.0 + 240.0)).abs() < 1e-9, "{}", costs.load_ms_disk);
     }
 }

@@ -8,6 +8,7 @@
 
 mod adapters;
 mod agenda;
+mod cards;
 mod check;
 mod cluster;
 mod completion;
@@ -18,6 +19,7 @@ mod exact;
 mod jobs;
 mod kv;
 mod latency;
+mod memory;
 mod overtakes;
 mod prefixes;
 mod profile;
@@ -32,9 +34,11 @@ mod sglang_spec;
 mod spec;
 mod uncontended;
 
+pub use cards::{Card, card, cards};
 pub use cluster::Cluster;
 pub use completion::{Completion, RunTotals, Sink};
 pub use error::SimError;
+pub use memory::{Memory, MemoryPlan};
 pub use profile::Profile;
 pub use profiles::{ProfileInfo, profile, profiles};
 pub use run::{Run, Service};

@@ -2,7 +2,7 @@
 
 use crate::adapters::AdapterCosts;
 use crate::jobs::Job;
-use crate::latency::Latency;
+use crate::latency::{Latency, Slots};
 use crate::sglang::SglangRules;
 use crate::{CacheCondition, ClusterSpec, EngineSpec, Profile, VllmSpec};
 use acb_types::{AdapterId, Adapters, Nanos, Request, Segment};
@@ -104,7 +104,7 @@ impl Rules {
             condition: spec.cache_condition,
             max_queue: spec.limits.max_queue,
             timeout: spec.limits.request_timeout_ms.map(Nanos::from_millis),
-            latency: Latency::new(profile),
+            latency: Latency::new(profile, Slots::of(spec)),
             adapters: AdapterCosts::new(adapters, spec, profile),
             kv_bytes_per_token: profile.kv_bytes_per_token,
             namespaces: std::iter::once(namespace(None)).chain(of_adapter).collect(),

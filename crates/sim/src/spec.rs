@@ -1,6 +1,6 @@
 //! What a cluster is, as an experiment file says it.
 
-use crate::{Profile, SglangSpec, SglangVersion};
+use crate::{Memory, Profile, SglangSpec, SglangVersion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -334,10 +334,17 @@ impl ClusterSpec {
             KvSpec::Memory(memory) => memory,
         };
         let (profile, (slots, rank)) = (self.latency_profile()?, self.slots());
-        let slots = u64::from(slots) * u64::from(rank) * profile.lora_bytes_per_rank;
-        let usable = (memory.gpu_gib * memory.utilization - memory.overhead_gib) * f64::from(1u32 << 30);
-        let left = usable - profile.weight_bytes as f64 - slots as f64;
-        let block = profile.kv_bytes_per_token.max(1) * u64::from(self.block_tokens().max(1));
-        Some((left.max(0.0) / block as f64) as u64)
+        let gib = f64::from(1u32 << 30);
+        let divided = Memory {
+            card_bytes: memory.gpu_gib * gib,
+            utilization: memory.utilization,
+            overhead_bytes: memory.overhead_gib * gib,
+            weight_bytes: profile.weight_bytes,
+            slots,
+            slot_bytes: u64::from(rank) * profile.lora_bytes_per_rank,
+            kv_bytes_per_token: profile.kv_bytes_per_token,
+            block_tokens: self.block_tokens(),
+        };
+        Some(divided.plan().blocks)
     }
 }

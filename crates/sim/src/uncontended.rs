@@ -175,18 +175,12 @@ fn serve(rules: &Rules, job: &mut Job, hit: Option<u32>) -> Nanos {
     limit.unwrap_or(end)
 }
 
-/// When the first token comes: the prompt in chunks of the whole budget.
+/// When the first token comes at the earliest: the prompt in as few steps as the budget allows.
 fn first_token_at(rules: &Rules, job: &Job, hit: u32) -> Exact {
-    let prompt = job.request.prompt.tokens();
-    let (mut at, mut computed) = (Exact::from(job.sent), hit);
-    while computed < prompt {
-        let tokens = (prompt - computed).min(rules.budget);
-        let mut batch = Batch::default();
-        batch.add_prefill(computed, tokens, false);
-        at += rules.latency.step_time(&batch);
-        computed += tokens;
-    }
-    at
+    let tokens = job.request.prompt.tokens() - hit;
+    let mut batch = Batch::default();
+    batch.add_prefill(hit, tokens, false);
+    Exact::from(job.sent) + rules.latency.least_time(&batch, u64::from(tokens.div_ceil(rules.budget)))
 }
 
 /// The steps of all tokens after the first.

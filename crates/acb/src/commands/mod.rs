@@ -2,6 +2,7 @@
 
 pub mod doctor;
 pub mod list;
+pub mod memory;
 pub mod plan;
 pub mod report;
 pub mod run;
@@ -41,6 +42,7 @@ pub fn dispatch(cli: Cli) -> miette::Result<Exit> {
         Command::Doctor(args) => doctor::command(&args),
         Command::Schema(args) => schema::command(&args),
         Command::List(args) => list::command(&args),
+        Command::Memory(args) => memory::command(&args),
         Command::Trace(TraceCommand::Info(args)) => trace::info(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

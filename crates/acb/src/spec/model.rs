@@ -164,6 +164,13 @@ impl ModelShape {
         u64::from(self.layers) * layer * u64::from(self.dtype_bytes)
     }
 
+    /// Bytes per rank of the matrices for embedding and output layer, which vLLM sets aside in every slot although hardly
+    /// any adapter has them.
+    #[must_use]
+    pub fn vocabulary_lora_bytes_per_rank(&self) -> u64 {
+        2 * (u64::from(self.vocab) + u64::from(self.hidden)) * u64::from(self.dtype_bytes)
+    }
+
     /// Widths of the query and of the key projection.
     fn widths(&self) -> (u64, u64) {
         let head_dim = u64::from(self.head_dim);

@@ -43,6 +43,21 @@ fn what_the_lists_print_follows_their_schema() {
 }
 
 #[test]
+fn what_memory_prints_follows_its_schema_and_says_by_its_status_whether_the_engine_starts() {
+    let bench = Bench::new();
+    let small =
+        "memory --model qwen2.5-7b --gpu l4 --utilization 0.85 --max-rank 8 --overhead-gib 4.5035 --json";
+    let starts = bench.done(&format!("{small} --slots 5"), &[]);
+    check(&bench, "memory", &starts);
+    let fails = bench.acb(&format!("{small} --slots 8"), &[]);
+    assert_eq!((fails.code, &fails.json()["starts"]), (Some(1), &serde_json::Value::Bool(false)));
+    check(&bench, "memory", &fails);
+    let unknown = bench.acb("memory --model qwen2.5-7b --gpu tpu", &[]);
+    assert_eq!(unknown.code, Some(2));
+    assert!(unknown.err.contains("h200"), "{}", unknown.err);
+}
+
+#[test]
 fn what_trace_info_prints_follows_its_schema() {
     let bench = Bench::new();
     let azure = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:17:03.9799600,4808,10\r\n2023-11-16 18:17:04.0319600,3180,8\r\n";

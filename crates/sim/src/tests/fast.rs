@@ -1,8 +1,8 @@
 //! The engine against the scheduler to the letter, on random traffic in tight memory.
 
-use super::bed::{Ask, adapters, cluster, run, vllm};
+use super::bed::{Ask, adapters, cluster, profile, run, vllm};
 use super::reference;
-use crate::{CacheCondition, ClusterSpec};
+use crate::{CacheCondition, ClusterSpec, Profile, ProfileSpec};
 use acb_types::{ContentId, RequestId};
 use proptest::prelude::*;
 
@@ -28,6 +28,19 @@ pub fn with_turns(asks: &[Ask], end: u64) -> Vec<Ask> {
     all
 }
 
+/// The round profile with everything that bends: arithmetic behind the weights, slots, exponents.
+fn bent() -> Profile {
+    Profile {
+        decode_compute_us: 11.0,
+        prefill_request_us: 7.0,
+        lora_slot_ms: 0.05,
+        lora_adapter_exponent: 0.6,
+        lora_rank_exponent: 0.3,
+        lora_row_slot_us: 0.7,
+        ..profile()
+    }
+}
+
 pub fn specs() -> impl Strategy<Value = ClusterSpec> {
     let numbers = (12u64..90, 1u32..8, 1u32..4, 0u32..3, 1u32..20);
     let condition = prop_oneof![4 => Just(CacheCondition::Warm), 1 => Just(CacheCondition::Cold), 1 => Just(CacheCondition::PrefixDisabled)];
@@ -36,6 +49,9 @@ pub fn specs() -> impl Strategy<Value = ClusterSpec> {
         let (chunked, capped, reserve, watermark) = switches;
         let mut spec = cluster(blocks);
         spec.cache_condition = condition;
+        if reserve {
+            spec.profile = ProfileSpec::Inline(Box::new(Profile { weight_read_ms: 0.09, ..bent() }));
+        }
         let engine = vllm(&mut spec);
         engine.block_size = 4;
         engine.max_num_seqs = seqs;

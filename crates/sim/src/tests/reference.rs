@@ -4,7 +4,7 @@
 use super::bed::{Ask, Kept};
 use crate::adapters::{AdapterCosts, AdapterPool};
 use crate::exact::Exact;
-use crate::latency::{Batch, Latency};
+use crate::latency::{Batch, Latency, Slots};
 use crate::rules::{namespace, salted};
 use crate::{CacheCondition, ClusterSpec};
 use acb_types::{AdapterId, Adapters, ContentId, Nanos, Outcome, Request, Segment};
@@ -117,7 +117,7 @@ pub fn serve(spec: &ClusterSpec, asks: &[Ask], adapters: &Adapters, sent: &[Kept
     let profile = spec.latency_profile().unwrap();
     let mut reference = Reference {
         spec,
-        latency: Latency::new(&profile),
+        latency: Latency::new(&profile, Slots::of(spec)),
         costs: AdapterCosts::new(adapters, spec, &profile),
         pool: Pool::new(spec.kv_blocks().unwrap() as u32),
         adapters: AdapterPool::new(adapters.len()),

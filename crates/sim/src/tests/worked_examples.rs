@@ -308,5 +308,5 @@ fn slots_take_memory_from_the_kv_pool_whatever_is_loaded() {
     };
     let (few, many) = (blocks(8), blocks(64));
     let bytes_per_block = 16 * 131_072;
-    assert!((few - many).abs_diff(56 * 16 * 5_240_000 / bytes_per_block) <= 1);
+    assert!((few - many).abs_diff(56 * 16 * 5_772_288 / bytes_per_block) <= 1);
 }
