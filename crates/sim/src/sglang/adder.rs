@@ -94,7 +94,7 @@ impl Adder {
         let room = (self.total(memory.available()) / TOKEN).min(i128::from(chunk)) as i64;
         let room = if room > 0 { room } else { chunk };
         let held = memory.ceil(job.computed) - job.computed;
-        let physical = memory.available().saturating_sub(2 * self.page as u64) + u64::from(held);
+        let physical = memory.available() + u64::from(held);
         let tokens = left.min(room as u32).min(physical.min(u64::from(u32::MAX)) as u32);
         Portion { tokens, cut: tokens < left }
     }

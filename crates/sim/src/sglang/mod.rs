@@ -4,10 +4,18 @@
 //! steps are planned as a stretch: what they cost and need are sums (see [`crate::decode`]), and cached leaves that they
 //! displace are given up when somebody looks, which makes no difference to which ones go.
 //!
+//! The radix tree is that of `mem_cache/radix_cache.py`. By default 0.5.23 builds `mem_cache/unified_radix_cache.py` with a
+//! core of its own; whether that gives up the same leaves, and how often it looks up waiting requests
+//! (`supports_fast_match_prefix`), was not checked. Node times are a count here and a clock there.
+//!
 //! Where the model differs from the server, it is by leaving these out:
 //! - The overlap of scheduling and computing: here the results of a step are known when the next one is planned, as with
 //!   `disable_overlap_schedule`.
 //! - Time in the tokenizer and between processes.
+//! - Priorities of requests, which workloads don't have: `schedule_policy` has no other order than the five in the spec,
+//!   and nobody is preempted for another.
+//! - Cutting answers short that could never fit: such requests are refused.
+//! - Host copies of KV memory, sessions, speculation, and any attention but full attention.
 //! - Where the server dies for want of memory (`enable_mixed_chunk` only: the next chunk of a prompt, or the last
 //!   decoding request, does not fit beside what prompts hold), the chunk waits and the request goes back to the queue.
 
@@ -163,7 +171,7 @@ impl Replica {
     pub(crate) fn new(id: ReplicaId, rules: &Rules, adapters: usize) -> Self {
         let sglang = rules.sglang();
         let lora = sglang.lora.as_ref().map(|rules| Lora {
-            slots: Slots::default(),
+            slots: Slots::new(),
             registry: Registry::new(rules),
             drainer: Drainer::default(),
             unused: vec![false; adapters],

@@ -191,6 +191,10 @@ impl Replica {
         let (Some(lora), Some(rules)) = (&mut self.lora, &engine.rules.sglang().lora) else {
             return Exact::ZERO;
         };
+        if rules.overlap {
+            // Who was let in has its weights there; steps neither copy nor mark.
+            return Exact::ZERO;
+        }
         lora.slots.prepare(holders, rules, &mut self.missing);
         let mut wait = Exact::ZERO;
         for adapter in self.missing.drain(..) {

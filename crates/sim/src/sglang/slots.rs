@@ -1,5 +1,5 @@
 //! GPU slots of one replica (`lora/mem_pool.py`, `lora/eviction_policy.py`, `lora/lora_overlap_loader.py`): the base
-//! model takes one like any adapter.
+//! model takes one like any adapter, and has one from the start (`lora/lora_manager.py`, `init_memory_pool`).
 //!
 //! Only what the step at hand needs is safe: a running request's adapter can lose its slot to a prefill step that does
 //! not have it, and is loaded again when it decodes.
@@ -32,7 +32,7 @@ pub(super) enum Beside {
 }
 
 /// The slots.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Slots {
     slots: Vec<Slot>,
     marks: u64,
@@ -42,6 +42,12 @@ pub(super) struct Slots {
 }
 
 impl Slots {
+    /// As at start: the base model has a slot, and the others are empty.
+    pub(super) fn new() -> Self {
+        let base = Slot { holder: None, stamp: 0, ready: Exact::ZERO };
+        Self { slots: vec![base], marks: 0, copied: Exact::ZERO, evictions: 0 }
+    }
+
     /// Adapters in slots, ascending.
     pub(super) fn adapters(&self) -> Vec<AdapterId> {
         let mut found: Vec<AdapterId> = self.slots.iter().filter_map(|slot| slot.holder).collect();
@@ -154,7 +160,7 @@ mod tests {
     }
 
     fn after(rules: &LoraRules, batches: &[Vec<Holder>]) -> Vec<u32> {
-        let mut slots = Slots::default();
+        let mut slots = Slots::new();
         batches.iter().for_each(|batch| slots.prepare(batch, rules, &mut Vec::new()));
         slots.adapters().iter().map(|a| a.0).collect()
     }
@@ -170,8 +176,8 @@ mod tests {
     #[test]
     fn the_least_recently_used_goes_under_lru_and_the_first_loaded_under_fifo() {
         let batches = [batch(&[0]), batch(&[1]), batch(&[0]), batch(&[2])];
-        assert_eq!(after(&rules(2, LoraEvictionPolicy::Lru, &[]), &batches), [0, 2]);
-        assert_eq!(after(&rules(2, LoraEvictionPolicy::Fifo, &[]), &batches), [1, 2]);
+        assert_eq!(after(&rules(3, LoraEvictionPolicy::Lru, &[]), &batches), [0, 2]);
+        assert_eq!(after(&rules(3, LoraEvictionPolicy::Fifo, &[]), &batches), [1, 2]);
     }
 
     #[test]
@@ -183,7 +189,11 @@ mod tests {
     #[test]
     fn an_adapter_goes_before_the_base_model() {
         let rules = rules(2, LoraEvictionPolicy::Lru, &[]);
-        assert_eq!(after(&rules, &[vec![None], batch(&[0]), batch(&[1])]), [1], "the base model stays");
-        assert_eq!(after(&rules, &[vec![None], batch(&[0]), batch(&[0, 1])]), [0, 1], "it goes last");
+        assert_eq!(
+            after(&rules, &[batch(&[0]), batch(&[1])]),
+            [1],
+            "the base model stays, though nobody asked"
+        );
+        assert_eq!(after(&rules, &[batch(&[0]), batch(&[0, 1])]), [0, 1], "it goes last");
     }
 }

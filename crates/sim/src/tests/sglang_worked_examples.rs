@@ -296,11 +296,20 @@ fn an_adapter_that_is_used_is_waited_for_before_it_goes() {
 fn a_running_adapter_can_lose_its_slot_to_a_prompt_and_is_loaded_again() {
     let mut spec = sglang_cluster(10_000);
     let engine = sglang(&mut spec);
-    (engine.max_loras_per_batch, engine.lora_eviction_policy) = (2, LoraEvictionPolicy::Fifo);
+    (engine.max_loras_per_batch, engine.lora_eviction_policy) = (3, LoraEvictionPolicy::Fifo);
     // a0 runs, a1 is done and idle in its slot; a2 comes, and a0 was loaded first.
     let asks = [ask(0, 1, 10, 99).with(0), ask(1, 2, 10, 1).with(1), ask(20 * MS, 3, 10, 9).with(2)];
     let ran = run(&spec, &asks);
     assert_eq!(ran.rows.last().unwrap().counters.adapter_loads_cpu, Some(4));
+}
+
+#[test]
+fn an_idle_base_model_keeps_its_slot_from_a_running_adapter() {
+    let mut spec = sglang_cluster(10_000);
+    sglang(&mut spec).max_loras_per_batch = 2;
+    // a1's prompt takes a0's slot, not the base model's; then both decode, and the base model has to go.
+    let ran = run(&spec, &[ask(0, 1, 10, 99).with(0), ask(20 * MS, 2, 10, 9).with(1)]);
+    assert_eq!(ran.rows.last().unwrap().counters.adapter_loads_cpu, Some(3));
 }
 
 #[test]
