@@ -43,6 +43,11 @@ pub enum Command {
     /// The division is the simulator's own, with vLLM's rules: every slot is sized for the highest rank, and includes
     /// matrices for embedding and output layer. Exit status 1 when the engine would not start.
     Memory(MemoryArgs),
+    /// Hold the simulator against published results.
+    ///
+    /// Prints for every case what was published, what the simulator gives, the error and the verdict, as Markdown. Exit
+    /// status 1 when a number is outside its tolerance. `docs/fidelity.md` is this output.
+    Validate(ValidateArgs),
     /// Look into a request trace.
     #[command(subcommand)]
     Trace(TraceCommand),
@@ -214,6 +219,8 @@ pub enum SchemaOf {
     Trace,
     /// `acb memory --json`.
     Memory,
+    /// `acb validate --json`.
+    Validate,
     /// A rejected experiment file with `--json`.
     Faults,
 }
@@ -243,6 +250,23 @@ pub enum Listed {
     Metrics,
     /// Latency profiles of the simulator.
     Profiles,
+}
+
+/// Arguments of `acb validate`.
+#[derive(Clone, Debug, Args)]
+pub struct ValidateArgs {
+    /// Cases; all of them when absent.
+    #[arg(value_name = "CASE")]
+    pub cases: Vec<String>,
+    /// Print JSON (`acb schema validate`).
+    #[arg(long)]
+    pub json: bool,
+    /// Print Markdown, which is also the default.
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
+    /// Fit the constants of `llama-3.1-8b-vllm-0.8.5` again, by the recorded seed, and print them as JSON.
+    #[arg(long, conflicts_with_all = ["json", "markdown", "cases"])]
+    pub fit: bool,
 }
 
 /// Arguments of `acb memory`.

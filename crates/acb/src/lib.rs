@@ -21,4 +21,5 @@ pub mod sink;
 pub mod spec;
 pub mod sweep;
 pub mod table;
+pub mod validate;
 pub mod watched;

@@ -8,6 +8,7 @@ pub mod report;
 pub mod run;
 pub mod schema;
 pub mod trace;
+pub mod validate;
 
 use crate::cli::{Cli, Command, TraceCommand};
 use clap::CommandFactory;
@@ -42,6 +43,7 @@ pub fn dispatch(cli: Cli) -> miette::Result<Exit> {
         Command::Doctor(args) => doctor::command(&args),
         Command::Schema(args) => schema::command(&args),
         Command::List(args) => list::command(&args),
+        Command::Validate(args) => validate::command(&args),
         Command::Memory(args) => memory::command(&args),
         Command::Trace(TraceCommand::Info(args)) => trace::info(&args),
         Command::Completions { shell } => {

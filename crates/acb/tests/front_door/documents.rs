@@ -58,6 +58,19 @@ fn what_memory_prints_follows_its_schema_and_says_by_its_status_whether_the_engi
 }
 
 #[test]
+fn what_validate_prints_follows_its_schema_and_a_failed_case_fails_the_command() {
+    let bench = Bench::new();
+    let passed = bench.done("validate memory_starts mooncake_cache_ratios --json", &[]);
+    assert_eq!(passed.json()["failed"], 0);
+    check(&bench, "validate", &passed);
+    let failed = bench.acb("validate memory_pools --json", &[]);
+    assert_eq!((failed.code, &failed.json()["failed"]), (Some(1), &serde_json::Value::from(1)));
+    let unknown = bench.acb("validate nothing", &[]);
+    assert_eq!(unknown.code, Some(2));
+    assert!(unknown.err.contains("multi_lora_runs"), "{}", unknown.err);
+}
+
+#[test]
 fn what_trace_info_prints_follows_its_schema() {
     let bench = Bench::new();
     let azure = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:17:03.9799600,4808,10\r\n2023-11-16 18:17:04.0319600,3180,8\r\n";

@@ -1,0 +1,182 @@
+//! One simulated server under a stream of requests that name their adapters, and what comes out of it.
+
+use acb_routing::{LeastInFlightSpec, PolicySpec, Router, RouterContext};
+use acb_sim::{Cluster, ClusterSpec, Completion, Run, RunTotals, Service, Sink};
+use acb_types::{
+    AdapterId, AdapterRole, Adapters, ContentId, Nanos, Outcome, Prompt, QualityTable, Request, RequestId,
+    Seed, Segment, SessionId, Slo, TaskId, TenantId, TrustGroupId, Truth,
+};
+use acb_workload::{Arrival, RequestSource};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// One request.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// When it comes, s.
+    pub due_s: f64,
+    /// Prompt tokens.
+    pub prompt: u32,
+    /// Answer tokens.
+    pub answer: u32,
+    /// The adapter that it names.
+    pub adapter: Option<u32>,
+}
+
+/// What came out of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Requests answered in full.
+    pub completed: u64,
+    /// Their prompt tokens.
+    pub prompt_tokens: u64,
+    /// Their answer tokens.
+    pub answer_tokens: u64,
+    /// Sum of their times to first token, s.
+    pub ttft_s: f64,
+    /// Sum of their times from due to admission, s.
+    pub wait_s: f64,
+    /// Sum of their times from due to last token, s.
+    pub e2e_s: f64,
+    /// Sum of their times from first to last token, s.
+    pub decode_s: f64,
+    /// Requests for which an adapter was loaded.
+    pub loads: u64,
+    /// When the run ended, s.
+    pub end_s: f64,
+}
+
+impl Tally {
+    /// Mean time to first token, ms.
+    pub fn ttft_ms(&self) -> f64 {
+        self.ttft_s / self.completed as f64 * 1e3
+    }
+
+    /// Mean time between tokens over all of them, ms.
+    pub fn itl_ms(&self) -> f64 {
+        self.decode_s / (self.answer_tokens - self.completed) as f64 * 1e3
+    }
+
+    /// A sum over completed requests as their mean.
+    pub fn mean(&self, sum: f64) -> f64 {
+        sum / self.completed as f64
+    }
+}
+
+impl Sink for Tally {
+    fn completed(&mut self, c: &Completion<'_>) -> ControlFlow<()> {
+        if let (Outcome::Ok, Some(first), Some(last)) = (c.outcome, c.first_token, c.last_token) {
+            let since = |at: Nanos| (at - c.request.due).0 as f64 * 1e-9;
+            self.completed += 1;
+            self.prompt_tokens += u64::from(c.request.prompt.tokens());
+            self.answer_tokens += u64::from(c.output_tokens);
+            self.ttft_s += since(first);
+            self.wait_s += c.admitted.map_or(0.0, since);
+            self.e2e_s += since(last);
+            self.decode_s += (last - first).0 as f64 * 1e-9;
+            self.loads += u64::from(c.adapter_load.is_some());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Serves the requests, which come in order of time, on one replica with `adapters` adapters of `bytes` bytes.
+///
+/// # Panics
+/// When the cluster is impossible or the requests are out of order: a case of ours is wrong.
+pub fn serve(spec: &ClusterSpec, adapters: u32, asks: impl Iterator<Item = Ask>) -> Tally {
+    let entry = |i| (format!("a{i}"), spec.vllm().max_lora_rank, 1_000_000, AdapterRole::Placebo);
+    let adapters = Arc::new(Adapters::new((0..adapters).map(entry)).expect("names differ"));
+    let cluster = Cluster::new(spec, adapters.clone()).expect("a case describes a possible cluster");
+    let context = RouterContext {
+        replicas: 1,
+        prior: Arc::new(QualityTable::from_fn(1, adapters.len(), |_, _| 0.0).expect("zero is a quality")),
+        slo: Slo { ttft_ns: Some(Nanos::from_millis(1000)), tpot_ns: None, e2e_ns: None },
+        costs: spec.costs(&adapters),
+        prefix: spec.prefix_index(),
+        seed: Seed(0),
+        truth: None,
+        adapters,
+    };
+    let policy = PolicySpec::LeastInFlight(LeastInFlightSpec::default());
+    let mut router = Router::new(&policy, context).expect("the policy has no parameters");
+    let mut source = Source { asks, next: None, taken: 0 };
+    source.advance();
+    let mut tally = Tally::default();
+    let run = Run {
+        cluster: &cluster,
+        source: &mut source,
+        router: &mut router,
+        sink: &mut tally,
+        mode: Service::Contended,
+    };
+    let totals: RunTotals = run.run().expect("requests come in order of time");
+    Tally { end_s: totals.end.0 as f64 * 1e-9, ..tally }
+}
+
+struct Source<I> {
+    asks: I,
+    next: Option<Ask>,
+    taken: u64,
+}
+
+impl<I: Iterator<Item = Ask>> Source<I> {
+    fn advance(&mut self) {
+        self.next = self.asks.next();
+    }
+}
+
+impl<I: Iterator<Item = Ask>> RequestSource for Source<I> {
+    fn next_due(&self) -> Option<Nanos> {
+        self.next.map(|ask| Nanos::from_secs_f64(ask.due_s))
+    }
+
+    fn take(&mut self) -> Option<Arrival> {
+        let ask = self.next?;
+        let id = self.taken;
+        self.taken += 1;
+        self.advance();
+        let request = Request {
+            id: RequestId(id),
+            ask: id,
+            due: Nanos::from_secs_f64(ask.due_s),
+            session: SessionId(id),
+            turn: 0,
+            tenant: TenantId(0),
+            trust_group: TrustGroupId(0),
+            task: TaskId(0),
+            document: None,
+            prompt: Prompt::new([Segment { content: ContentId(id), tokens: ask.prompt }]),
+            max_output_tokens: ask.answer,
+            cache_salt: None,
+            required_adapter: ask.adapter.map(AdapterId),
+        };
+        Some(Arrival { truth: Truth { request: request.id, output_tokens: ask.answer }, request })
+    }
+
+    fn ended(&mut self, _: RequestId, _: Nanos) {}
+}
+
+/// Does `work` for every item over all processors; results are in the order of the items.
+///
+/// # Panics
+/// When `work` does.
+pub fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(items.len());
+    let worker = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else { return done };
+            done.push((at, work(item)));
+        }
+    };
+    let mut all: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        handles.into_iter().flat_map(|handle| handle.join().expect("a case does not panic")).collect()
+    });
+    all.sort_by_key(|&(at, _)| at);
+    all.into_iter().map(|(_, result)| result).collect()
+}

@@ -1,0 +1,189 @@
+//! Fits the LoRA costs of a profile to half of the 131 runs, in two passes.
+//!
+//! The first does not simulate: a run's rows per step follow from its rate and its time between tokens, its distinct
+//! adapters from the rows and the adapters' shares, and what is left of the time between tokens is linear in the costs:
+//! non-negative least squares of relative errors, the two exponents from a grid. The second scales the cost of a row, which
+//! the first can't tell from that of loads, by the errors of the simulated runs, each over its target.
+
+use super::multi_lora::Simulated;
+use super::runs::{Measured, SEED, halves};
+use acb_sim::Profile;
+use serde::Serialize;
+
+/// What a fit gives.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fit {
+    /// Seed of the halves.
+    pub seed: u64,
+    /// Runs that it was fitted on.
+    pub runs: usize,
+    /// Errors on them: throughput, mean ITL, mean TTFT where it is not overloaded.
+    pub errors: [f64; 3],
+    /// The constants.
+    pub constants: Profile,
+}
+
+/// Terms of the LoRA cost, in ms: fixed, a slot, an adapter, a row, a row and slot.
+const TERMS: usize = 5;
+/// Rounds of the first pass; five terms settle long before.
+const ROUNDS: usize = 3000;
+/// Factors by which the second pass tries to change the cost of a row, down and else up.
+const FACTORS: [f64; 2] = [0.85, 0.93];
+/// Errors that are aimed at: throughput, ITL, TTFT.
+const TARGETS: [f64; 3] = [0.05, 0.08, 0.2];
+
+/// Fits on the half that is for it. What was measured by itself (base step, loads, memory) is taken from `base`.
+/// `progress` is told the sum of errors over targets whenever it falls.
+#[must_use]
+pub fn fit(base: &Profile, progress: impl Fn(f64)) -> Fit {
+    let (runs, _) = halves();
+    let mut constants = first_pass(base, &runs);
+    let mut errors = simulated_errors(&runs, &constants);
+    for factor in FACTORS {
+        for factor in [factor, 1.0 / factor] {
+            let lora_row_us = rounded(constants.lora_row_us * factor, 4);
+            let tried = Profile { lora_row_us, ..constants.clone() };
+            let found = simulated_errors(&runs, &tried);
+            if loss(&found) < loss(&errors) {
+                (constants, errors) = (tried, found);
+                progress(loss(&errors));
+                break;
+            }
+        }
+    }
+    Fit { seed: SEED.0, runs: runs.len(), errors, constants }
+}
+
+fn simulated_errors(runs: &[Measured], profile: &Profile) -> [f64; 3] {
+    let simulated = Simulated::new(runs, profile);
+    simulated.errors(simulated.client_ms())
+}
+
+fn loss(errors: &[f64; 3]) -> f64 {
+    errors.iter().zip(TARGETS).map(|(error, target)| error / target).sum()
+}
+
+fn rounded(x: f64, digits: i32) -> f64 {
+    (x * 10f64.powi(digits)).round() / 10f64.powi(digits)
+}
+
+fn first_pass(base: &Profile, runs: &[Measured]) -> Profile {
+    let grid = (10..=32).flat_map(|p| (0..=8).map(move |q| (f64::from(p) * 0.05, f64::from(q) * 0.05)));
+    let fitted = grid.map(|exponents| fit_with(base, runs, exponents));
+    let (_, constants) = fitted.min_by(|a, b| a.0.total_cmp(&b.0)).expect("the grid has points");
+    constants
+}
+
+/// The sum of squares and the constants for one choice of exponents.
+fn fit_with(base: &Profile, runs: &[Measured], (distinct, ranks): (f64, f64)) -> (f64, Profile) {
+    let bare = Profile { lora_adapter_exponent: distinct, lora_rank_exponent: ranks, ..base.clone() };
+    let equations: Vec<([f64; TERMS], f64)> = runs
+        .iter()
+        .map(|run| {
+            let known = run.itl_ms - known_ms(run, &bare);
+            (terms(run, &bare).map(|term| term / run.itl_ms), known / run.itl_ms)
+        })
+        .collect();
+    let [step, slot, adapter, row, row_slot] = non_negative_least_squares(&equations);
+    let constants = Profile {
+        lora_step_ms: rounded(step, 3),
+        lora_slot_ms: rounded(slot, 4),
+        lora_adapter_ms: rounded(adapter, 4),
+        lora_row_us: rounded(row * 1e3, 2),
+        lora_row_slot_us: rounded(row_slot * 1e3, 4),
+        lora_adapter_exponent: rounded(distinct, 2),
+        lora_rank_exponent: rounded(ranks, 2),
+        ..bare
+    };
+    (runs.iter().map(|run| relative_error(run, &constants).powi(2)).sum(), constants)
+}
+
+/// Requests that decode in a usual step: the tokens of all of them over the time between two of one (Little's law).
+fn rows(run: &Measured) -> f64 {
+    run.out_tok_s * run.itl_ms * 1e-3
+}
+
+/// Distinct adapters among so many independent rows, as far as there are slots.
+fn adapters(run: &Measured) -> f64 {
+    let rows = rows(run);
+    run.shares().map(|share| 1.0 - (-rows * share).exp()).sum::<f64>().min(f64::from(run.slots))
+}
+
+/// What a step costs beside LoRA, ms: base, prefill, and the loads of adapters that have no slot.
+fn known_ms(run: &Measured, profile: &Profile) -> f64 {
+    let per_step = run.itl_ms * 1e-3;
+    let missing = (1.0 - f64::from(run.slots) / f64::from(run.adapters)).max(0.0);
+    // One load serves all requests that waited for the adapter.
+    let waiting = run.req_s / f64::from(run.adapters) * run.ttft_ms * 1e-3;
+    profile.step_ms
+        + rows(run) * profile.decode_row_us * 1e-3
+        + run.in_tok_s * per_step * profile.prefill_token_us * 1e-3
+        + run.req_s * per_step * missing / (1.0 + waiting) * profile.load_gpu_ms
+}
+
+fn terms(run: &Measured, profile: &Profile) -> [f64; TERMS] {
+    let (rows, slots) = (rows(run), f64::from(run.slots));
+    let ranks = (f64::from(run.rank) / 16.0).powf(profile.lora_rank_exponent);
+    [1.0, slots, adapters(run).powf(profile.lora_adapter_exponent) * ranks, rows, rows * slots]
+}
+
+fn relative_error(run: &Measured, profile: &Profile) -> f64 {
+    let costs = [
+        profile.lora_step_ms,
+        profile.lora_slot_ms,
+        profile.lora_adapter_ms,
+        profile.lora_row_us * 1e-3,
+        profile.lora_row_slot_us * 1e-3,
+    ];
+    let lora: f64 = terms(run, profile).iter().zip(costs).map(|(term, cost)| term * cost).sum();
+    (known_ms(run, profile) + lora) / run.itl_ms - 1.0
+}
+
+/// Coordinate descent on the normal equations; every unknown stays at least zero.
+fn non_negative_least_squares(equations: &[([f64; TERMS], f64)]) -> [f64; TERMS] {
+    let mut gram = [[0.0; TERMS]; TERMS];
+    let mut right = [0.0; TERMS];
+    for (terms, value) in equations {
+        for i in 0..TERMS {
+            right[i] += terms[i] * value;
+            for j in 0..TERMS {
+                gram[i][j] += terms[i] * terms[j];
+            }
+        }
+    }
+    let mut unknown = [0.0; TERMS];
+    for _ in 0..ROUNDS {
+        for i in 0..TERMS {
+            let slope: f64 = right[i] - (0..TERMS).map(|j| gram[i][j] * unknown[j]).sum::<f64>();
+            unknown[i] = (unknown[i] + slope / gram[i][i]).max(0.0);
+        }
+    }
+    unknown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn least_squares_find_the_costs_that_made_the_numbers_and_keep_the_others_at_zero() {
+        let truth = [2.0, 0.0, 0.5, 0.1, 0.03];
+        let terms = |i: u32| {
+            let unit = |k: u64| acb_types::Seed(k).unit(u64::from(i));
+            [1.0, 10.0 * unit(1), 5.0 * unit(2), 30.0 * unit(3), 70.0 * unit(4)]
+        };
+        let dot = |t: &[f64; TERMS]| t.iter().zip(truth).map(|(a, b)| a * b).sum::<f64>();
+        let equations: Vec<_> = (0..80).map(|i| (terms(i), dot(&terms(i)))).collect();
+        let found = non_negative_least_squares(&equations);
+        assert!(found.iter().zip(truth).all(|(a, b)| (a - b).abs() < 1e-3), "{found:?}");
+    }
+
+    #[test]
+    fn the_first_pass_explains_the_time_between_tokens_within_six_percent() {
+        let (runs, _) = halves();
+        let constants = first_pass(&acb_sim::profile("llama-3.1-8b-vllm-0.8.5").unwrap(), &runs);
+        let mean =
+            runs.iter().map(|run| relative_error(run, &constants).abs()).sum::<f64>() / runs.len() as f64;
+        assert!(mean < 0.06, "{mean}");
+    }
+}
