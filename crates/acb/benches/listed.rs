@@ -89,16 +89,15 @@ fn length(stream: &mut Stream, mean: f64, most: u32) -> u32 {
 fn serve(list: &Path, replicas: u32, seconds: f64) -> Result<(), Box<dyn Error>> {
     let rows = read(list)?;
     let start = cpu_seconds()?;
-    let (mut runs, mut used) = (0_u32, 0.0);
-    let mut last;
-    loop {
-        last = once(&rows, replicas)?;
-        (runs, used) = (runs + 1, cpu_seconds()? - start);
+    let mut runs = 0_u32;
+    let (totals, seen, used) = loop {
+        let (totals, seen) = once(&rows, replicas)?;
+        let used = cpu_seconds()? - start;
+        runs += 1;
         if used >= seconds {
-            break;
+            break (totals, seen, used);
         }
-    }
-    let (totals, seen) = last;
+    };
     let (each, end) = (used / f64::from(runs), totals.end.as_secs_f64());
     println!("{}\t{each:.6}\t{}\t{end:.3}\t{}\t{runs}", seen.completions, seen.output_tokens, totals.steps);
     Ok(())
