@@ -36,6 +36,8 @@ const COMMANDS: &[&[&str]] = &[
     &["schema"],
     &["list"],
     &["trace", "info"],
+    &["memory"],
+    &["validate"],
     &["completions"],
 ];
 
