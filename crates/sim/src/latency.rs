@@ -3,8 +3,8 @@
 //! Every cost is a whole number of 2^-20 ns, so that sums are exact, and no term falls when a step computes more:
 //! that is what makes a request alone on an idle replica a lower bound for the same request in company.
 
-use crate::{ClusterSpec, Profile};
 use crate::exact::Exact;
+use crate::{ClusterSpec, Profile};
 
 /// What a step computes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
