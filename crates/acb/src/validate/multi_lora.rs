@@ -57,11 +57,11 @@ impl<'a> Simulated<'a> {
 
     /// Symmetric errors of throughput, of mean ITL, and of mean TTFT where it is not overloaded.
     pub(super) fn errors(&self, client_ms: f64) -> [f64; 3] {
-        let all = |of: &dyn Fn(&(&Measured, Tally)) -> (f64, f64)| smape(self.pairs.iter().map(of));
+        let all = |of: fn(&(&Measured, Tally)) -> (f64, f64)| smape(self.pairs.iter().map(of));
         let ttft = self.light().map(|(run, tally)| (tally.ttft_ms() + client_ms, run.ttft_ms));
         [
-            all(&|(run, tally)| (throughput(tally), run.out_tok_s)),
-            all(&|(run, tally)| (tally.itl_ms(), run.itl_ms)),
+            all(|(run, tally)| (throughput(tally), run.out_tok_s)),
+            all(|(run, tally)| (tally.itl_ms(), run.itl_ms)),
             smape(ttft),
         ]
         .map(|error| error.expect("every half has runs of both kinds"))

@@ -24,12 +24,11 @@ struct Point {
 fn run() -> Vec<Row> {
     let points = [(100, 1.0, 8), (100, 1.0, 32), (16, 0.0, 8), (16, 1.0, 8), (200, 0.8, 8)]
         .map(|(adapters, zipf, slots)| Point { adapters, zipf, slots });
-    let rows = side_by_side(&points, |point| {
+    side_by_side(&points, |point| {
         let what =
             format!("hit rate: {} adapters, Zipf {}, {} slots", point.adapters, point.zipf, point.slots);
         Row::compare(what, simulated(point), che(point), 0.015)
-    });
-    rows
+    })
 }
 
 fn shares(point: &Point) -> Vec<f64> {
