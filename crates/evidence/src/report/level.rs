@@ -78,19 +78,7 @@ pub(super) fn primary(document: &mut Document, comparisons: &Comparisons, level:
     let Comparisons { metric, better, .. } = comparisons;
     let family = if comparisons.overall.is_empty() { "Primary" } else { "By level" };
     document.heading(3, format!("{family}: {metric}, arm over baseline ({better} is better)"));
-    let row = |c: &Contrast| {
-        vec![
-            format!("{} / {}", c.pair.arm, c.pair.against),
-            effect(c),
-            reached(c),
-            c.blocks.to_string(),
-            p_value(c.p),
-            p_value(c.p_adjusted),
-            verdict(c.verdict, &comparisons.rung),
-        ]
-    };
-    let rows = level.primary.iter().map(row).collect();
-    document.table(["comparison", "ratio", "interval level", "blocks", "p", "p (Holm)", "verdict"], rows);
+    family_table(document, &level.primary, &comparisons.rung);
     let blocks = level.primary.iter().map(|contrast| contrast.blocks).max().unwrap_or(0);
     if level.primary.is_empty() {
         document.text("There is no treatment and baseline to compare.");
@@ -102,15 +90,32 @@ pub(super) fn primary(document: &mut Document, comparisons: &Comparisons, level:
     }
 }
 
+/// A family of tests: effect, interval, p and verdict of each.
+pub(super) fn family_table(document: &mut Document, contrasts: &[Contrast], rung: &Rung) {
+    let row = |c: &Contrast| {
+        vec![
+            format!("{} / {}", c.pair.arm, c.pair.against),
+            effect(c),
+            reached(c),
+            c.blocks.to_string(),
+            p_value(c.p),
+            p_value(c.p_adjusted),
+            verdict(c.verdict, rung),
+        ]
+    };
+    let rows = contrasts.iter().map(row).collect();
+    document.table(["comparison", "ratio", "interval level", "blocks", "p", "p (Holm)", "verdict"], rows);
+}
+
 /// The level that the interval really has.
-pub(super) fn reached(contrast: &Contrast) -> String {
+fn reached(contrast: &Contrast) -> String {
     match &contrast.effect {
         Effect::Ratio(range) | Effect::Difference { range, .. } => percent(range.level),
         Effect::NotEstimable { .. } => "-".to_owned(),
     }
 }
 
-pub(super) fn verdict(verdict: Option<Verdict>, rung: &Rung) -> String {
+fn verdict(verdict: Option<Verdict>, rung: &Rung) -> String {
     let word = match verdict {
         Some(Verdict::Better) => "better",
         Some(Verdict::Worse) => "worse",

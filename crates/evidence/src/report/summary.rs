@@ -1,9 +1,9 @@
 //! The answer first: effects over all levels, and one line per level.
 
 use super::document::Document;
-use super::level::{primary, reached, replicate_finding, title, verdict};
-use super::number::{effect, p_value, percent};
-use crate::{Comparisons, Contrast, Effect, LevelComparison, Pair, Verdict};
+use super::level::{family_table, primary, replicate_finding, title};
+use super::number::{effect, percent};
+use crate::{Comparisons, Effect, LevelComparison, Pair, Verdict};
 use std::collections::BTreeMap;
 
 /// The primary family where there are several levels.
@@ -13,19 +13,7 @@ pub(super) fn overall(document: &mut Document, comparisons: &Comparisons) {
     }
     let Comparisons { metric, better, .. } = comparisons;
     document.heading(2, format!("Primary: {metric} over all levels, arm over baseline ({better} is better)"));
-    let row = |c: &Contrast| {
-        vec![
-            format!("{} / {}", c.pair.arm, c.pair.against),
-            effect(c),
-            reached(c),
-            c.blocks.to_string(),
-            p_value(c.p),
-            p_value(c.p_adjusted),
-            verdict(c.verdict, &comparisons.rung),
-        ]
-    };
-    let rows = comparisons.overall.iter().map(row).collect();
-    document.table(["comparison", "ratio", "interval level", "blocks", "p", "p (Holm)", "verdict"], rows);
+    family_table(document, &comparisons.overall, &comparisons.rung);
     let blocks = comparisons.overall.iter().map(|contrast| contrast.blocks).max().unwrap_or(0);
     if blocks < comparisons.blocks_needed {
         document.text(format!(
