@@ -52,6 +52,8 @@ fn impossible_numbers_are_named_with_their_place() {
     check(lora("popularity", json!({"law": "slora_power", "alpha": 0})), "/popularity/alpha", "above 0");
     check(lora("popularity", json!({"law": "punica_geometric", "alpha": 1})), "/popularity/alpha", "above 1");
     check(lora("popularity", json!({"law": "weights", "weights": [1, -1]})), "/popularity/weights", "-1");
+    let two = json!({"kind": "regime_uniform", "popularity": {"law": "weights", "weights": [1, 2]}});
+    check(two, "/popularity/weights", "are 2 for 4 things");
     check(
         lora("popularity", json!({"law": "weights", "weights": [0, 0]})),
         "/popularity/weights",

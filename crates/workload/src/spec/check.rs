@@ -1,7 +1,7 @@
 //! Impossible values that a schema can't express, and fields that a kind has no use for.
 
 use super::{Arrivals, CountLaw, Drift, Kind, Popularity, Sessions, WorkloadSpec};
-use acb_tasks::MIN_PASSAGE_TOKENS;
+use acb_tasks::{Family, MIN_PASSAGE_TOKENS};
 
 /// A day.
 const MAX_THINK_MS: f64 = 86_400_000.0;
@@ -140,8 +140,10 @@ impl WorkloadSpec {
             }
         }
         let plan = self.plan();
+        // The adapters' tasks are not known here.
+        let families = (!self.kind.asks_for_adapters_tasks()).then_some(Family::ALL.len() as u32);
         for (field, law, n) in [
-            ("popularity", &self.popularity, None),
+            ("popularity", &self.popularity, families),
             ("session_popularity", &self.session_popularity, self.sessions.or(Some(8))),
             ("tenant_popularity", &self.tenant_popularity, Some(self.tenants)),
             ("document_popularity", &self.document_popularity, Some(plan.documents)),
