@@ -124,12 +124,6 @@ impl Experiment {
             .collect::<Result<_, _>>()?;
         Ok(Self { digest, data, arms: arms(&spec), levels, blocks: spec.seeds.list(), spec })
     }
-
-    /// Position of the arm with this name.
-    #[must_use]
-    pub fn arm_index(&self, name: &str) -> Option<usize> {
-        self.arms.iter().position(|arm| arm.name == name)
-    }
 }
 
 impl Level {

@@ -23,11 +23,6 @@ impl Interrupt {
         Ok(flag)
     }
 
-    /// Asks to stop, as a signal does.
-    pub fn request(&self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-
     /// Whether to stop.
     #[must_use]
     pub fn requested(&self) -> bool {

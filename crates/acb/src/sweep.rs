@@ -109,6 +109,10 @@ pub struct SweepStatus {
     pub failed: Vec<FailedRun>,
 }
 
+impl Versioned for SweepStatus {
+    const FILE: &'static str = "sweep_status.json";
+}
+
 /// A run that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailedRun {
@@ -299,9 +303,7 @@ impl Work<'_> {
     }
 
     fn write(&self, status: &SweepStatus) -> Result<(), SweepError> {
-        let mut bytes = serde_json::to_vec_pretty(status).expect("a status has a form in JSON");
-        bytes.push(b'\n');
-        Ok(write_atomically(&self.folder.join("sweep_status.json"), &bytes)?)
+        Ok(write_json(self.folder, status)?)
     }
 }
 

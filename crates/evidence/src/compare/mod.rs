@@ -262,7 +262,7 @@ fn median(arm: &Arm<'_>, name: &str) -> Option<f64> {
 }
 
 /// The pairs of all levels, each once, in order of appearance.
-fn all_pairs(levels: &[LevelComparison]) -> Vec<Pair> {
+pub(crate) fn all_pairs(levels: &[LevelComparison]) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::new();
     for contrast in levels.iter().flat_map(|level| &level.primary) {
         if !pairs.contains(&contrast.pair) {

@@ -79,10 +79,17 @@ pub(super) fn primary(document: &mut Document, comparisons: &Comparisons, level:
     let family = if comparisons.overall.is_empty() { "Primary" } else { "By level" };
     document.heading(3, format!("{family}: {metric}, arm over baseline ({better} is better)"));
     family_table(document, &level.primary, &comparisons.rung);
-    let blocks = level.primary.iter().map(|contrast| contrast.blocks).max().unwrap_or(0);
     if level.primary.is_empty() {
         document.text("There is no treatment and baseline to compare.");
-    } else if comparisons.overall.is_empty() && blocks < comparisons.blocks_needed {
+    } else if comparisons.overall.is_empty() {
+        too_few_blocks(document, comparisons, &level.primary);
+    }
+}
+
+/// Says aloud that no test of the primary family could pass, where that is so.
+pub(super) fn too_few_blocks(document: &mut Document, comparisons: &Comparisons, primary: &[Contrast]) {
+    let blocks = primary.iter().map(|contrast| contrast.blocks).max().unwrap_or(0);
+    if blocks < comparisons.blocks_needed {
         document.text(format!(
             "ATTENTION: with {blocks} blocks no test of a family of {} can reach {}; {} blocks are needed.",
             comparisons.family, comparisons.alpha, comparisons.blocks_needed

@@ -1,8 +1,9 @@
 //! The answer first: effects over all levels, and one line per level.
 
 use super::document::Document;
-use super::level::{family_table, primary, replicate_finding, title};
+use super::level::{family_table, primary, replicate_finding, title, too_few_blocks};
 use super::number::{effect, percent};
+use crate::compare::all_pairs;
 use crate::{Comparisons, Effect, LevelComparison, Pair, Verdict};
 use std::collections::BTreeMap;
 
@@ -14,13 +15,7 @@ pub(super) fn overall(document: &mut Document, comparisons: &Comparisons) {
     let Comparisons { metric, better, .. } = comparisons;
     document.heading(2, format!("Primary: {metric} over all levels, arm over baseline ({better} is better)"));
     family_table(document, &comparisons.overall, &comparisons.rung);
-    let blocks = comparisons.overall.iter().map(|contrast| contrast.blocks).max().unwrap_or(0);
-    if blocks < comparisons.blocks_needed {
-        document.text(format!(
-            "ATTENTION: with {blocks} blocks no test of a family of {} can reach {}; {} blocks are needed.",
-            comparisons.family, comparisons.alpha, comparisons.blocks_needed
-        ));
-    }
+    too_few_blocks(document, comparisons, &comparisons.overall);
     document.text("Ratio: geometric mean over levels within a block, then over blocks.");
 }
 
@@ -30,12 +25,7 @@ pub(super) fn levels(document: &mut Document, comparisons: &Comparisons) {
         primary(document, comparisons, level);
         return;
     }
-    let mut pairs: Vec<&Pair> = Vec::new();
-    for contrast in comparisons.levels.iter().flat_map(|level| &level.primary) {
-        if !pairs.contains(&&contrast.pair) {
-            pairs.push(&contrast.pair);
-        }
-    }
+    let pairs = all_pairs(&comparisons.levels);
     let cell = |level: &LevelComparison, pair: &Pair| {
         let Some(contrast) = level.primary.iter().find(|c| c.pair == *pair) else { return "-".to_owned() };
         let mark = match contrast.verdict {
