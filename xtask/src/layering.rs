@@ -12,10 +12,23 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("acb-routing", &["acb-types"]),
     ("acb-workload", &["acb-types", "acb-tasks"]),
     ("acb-sim", &["acb-types", "acb-tasks", "acb-routing", "acb-workload"]),
+    ("acb-fake", &["acb-types", "acb-tasks", "acb-routing", "acb-workload", "acb-sim"]),
+    // The fake server is there for its tests only.
+    ("acb-live", &["acb-types", "acb-tasks", "acb-routing", "acb-workload", "acb-stats", "acb-fake"]),
     ("acb-evidence", &["acb-types", "acb-stats"]),
     (
         "acb",
-        &["acb-types", "acb-stats", "acb-tasks", "acb-routing", "acb-workload", "acb-sim", "acb-evidence"],
+        &[
+            "acb-types",
+            "acb-stats",
+            "acb-tasks",
+            "acb-routing",
+            "acb-workload",
+            "acb-sim",
+            "acb-fake",
+            "acb-live",
+            "acb-evidence",
+        ],
     ),
     ("xtask", &[]),
 ];
