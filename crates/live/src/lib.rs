@@ -2,3 +2,25 @@
 //!
 //! Time is read here, at the edge, and handed to the same [`Router`](acb_routing::Router) that the simulator uses. This crate
 //! does not know what an experiment is, and it computes no statistics beyond the check of its own run.
+
+mod call;
+mod client;
+mod clock;
+mod delta;
+mod measures;
+mod observation;
+mod sse;
+mod stream;
+mod target;
+
+pub use call::{Call, Text};
+pub use client::{Client, ClientError, ClientOptions};
+pub use clock::Clock;
+pub use measures::Gap;
+pub use observation::{Channel, ConnectFault, Connection, Ending, Observation, TokenEvent, Usage};
+pub use sse::{EVENT_LIMIT, EventTooLong, SseDecoder, SseEvent};
+pub use stream::{BodyEnd, StreamReader, TOKEN_EVENT_LIMIT, Wanted};
+pub use target::{Authorities, Protocol, Secret, Target, TargetError};
+
+#[cfg(test)]
+mod stream_tests;
