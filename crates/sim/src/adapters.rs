@@ -213,6 +213,23 @@ impl AdapterPool {
         Some((AdapterLoad { from, stall_ns: stall.floor() }, stall))
     }
 
+    /// Takes an adapter that nobody uses out of both tiers; no eviction, for nothing else needed its place.
+    pub(crate) fn forget(&mut self, adapter: AdapterId, costs: &AdapterCosts) {
+        self.assert_idle(adapter);
+        let place = &mut self.places[adapter.index()];
+        let (was_on_gpu, was_on_cpu) = (place.on_gpu, place.on_cpu);
+        (place.on_gpu, place.on_cpu) = (false, false);
+        if was_on_gpu {
+            self.idle_gpu.remove(&(place.last_used, adapter));
+            self.on_gpu -= 1;
+        }
+        if was_on_cpu {
+            self.idle_cpu.remove(&(place.last_used, adapter));
+            self.on_cpu -= 1;
+            self.cpu_bytes -= costs.weights[adapter.index()].bytes;
+        }
+    }
+
     /// Reads into host memory first and evicts after, as the engine does: one more for a moment.
     fn register(&mut self, adapter: AdapterId, costs: &AdapterCosts) {
         self.places[adapter.index()].on_cpu = true;

@@ -106,6 +106,11 @@ impl Stretch {
         self.first_ending(|end| end > at) - 1
     }
 
+    /// When the first of its steps ends that has not ended by `at`, or the last of them.
+    pub(crate) fn next_end(&self, at: Nanos) -> Nanos {
+        self.after((self.ended_by(at) + 1).min(self.steps)).floor()
+    }
+
     /// The number of steps (at least one) after which a request that came at `at` is seen.
     pub(crate) fn boundary_at_or_after(&self, at: Nanos) -> u64 {
         self.first_ending(|end| end >= at)

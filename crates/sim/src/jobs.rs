@@ -191,6 +191,11 @@ impl Jobs {
         (0..self.table.len() as JobKey).filter(|&key| !self[key].ended)
     }
 
+    /// Jobs that a replica still has, given up ones included, in table order.
+    pub(crate) fn held(&self) -> impl Iterator<Item = JobKey> + '_ {
+        (0..self.table.len() as JobKey).filter(|&key| self[key].stage != Stage::Done)
+    }
+
     /// Whether this place holds this request and it has not ended.
     pub(crate) fn is_in_flight(&self, key: JobKey, request: RequestId) -> bool {
         self[key].request.id == request && !self[key].ended

@@ -190,6 +190,20 @@ impl BlockPool {
         }
     }
 
+    /// Forgets all contents, and says whether it did: not while somebody holds a block (`reset_prefix_cache`).
+    pub(crate) fn forget(&mut self) -> bool {
+        if self.free < self.len() {
+            return false;
+        }
+        for id in 0..self.len() {
+            if self.is_registered(id) {
+                self.unregister(id);
+            }
+        }
+        self.cached_free = 0;
+        true
+    }
+
     /// Whether the block's content is in the cache.
     fn is_registered(&self, id: BlockId) -> bool {
         self.blocks[id as usize].holders & REGISTERED != 0

@@ -32,6 +32,7 @@ mod server;
 mod sglang;
 mod sglang_spec;
 mod spec;
+mod stepped;
 mod uncontended;
 
 pub use cards::{Card, card, cards};
@@ -46,6 +47,7 @@ pub use sglang_spec::{LoraEvictionPolicy, RadixEvictionPolicy, SchedulePolicy, S
 pub use spec::{
     CacheCondition, ClusterSpec, EngineSpec, KvMemory, KvSpec, Limits, ProfileSpec, VllmSpec, VllmVersion,
 };
+pub use stepped::{Refusal, Served, StepEvent, Stepped, Submission};
 
 #[cfg(test)]
 mod tests;

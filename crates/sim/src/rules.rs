@@ -160,6 +160,11 @@ impl Rules {
         }
     }
 
+    /// From now on the adapter is known to the caches by this name and path.
+    pub(crate) fn name_adapter(&mut self, adapter: AdapterId, name: &str, path: &str) {
+        self.namespaces[adapter.index() + 1] = namespace(Some((name, path)));
+    }
+
     /// The cache namespace of requests under an adapter (none: base) and with a salt.
     pub(crate) fn namespace(&self, adapter: Option<AdapterId>, salt: Option<u64>) -> u64 {
         salted(self.namespaces[adapter.map_or(0, |a| a.index() + 1)], salt)

@@ -5,7 +5,7 @@ use crate::replica::{Engine, GivenUp, Outputs};
 use crate::rules::{EngineRules, Rules};
 use crate::{replica, sglang};
 use acb_routing::ReplicaSnapshot;
-use acb_types::{Adapters, Nanos, ReplicaId, ServerRow};
+use acb_types::{AdapterId, Adapters, Nanos, ReplicaId, ServerRow};
 
 /// One replica under one of the engines.
 #[derive(Clone, Debug)]
@@ -82,6 +82,24 @@ impl Server {
     /// Ends the steps in progress. Who ended is in `outputs`, which is appended to.
     pub(crate) fn end(&mut self, engine: &mut Engine<'_>, outputs: &mut Outputs) {
         each!(self, replica => replica.end(engine, outputs));
+    }
+
+    /// When the first of the steps in progress ends that has not ended by `at`, or the last of them; `None`: none is.
+    pub(crate) fn boundary(&self, at: Nanos) -> Option<Nanos> {
+        each!(self, replica => replica.boundary(at))
+    }
+
+    /// Forgets all cached prefixes, and says whether it did: not while requests hold memory.
+    pub(crate) fn forget_prefixes(&mut self) -> bool {
+        each!(self, replica => replica.forget_prefixes())
+    }
+
+    /// Takes an adapter that nobody uses out of its slot and host memory.
+    pub(crate) fn drop_adapter(&mut self, adapter: AdapterId, rules: &Rules) {
+        match self {
+            Self::Vllm(replica) => replica.drop_adapter(adapter, rules),
+            Self::Sglang(replica) => replica.drop_adapter(adapter),
+        }
     }
 
     /// What a scrape at `at` shows.

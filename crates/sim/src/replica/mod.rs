@@ -175,6 +175,21 @@ impl Replica {
         Some(stretch.end().floor())
     }
 
+    /// When the first of the steps in progress ends that has not ended by `at`, or the last of them.
+    pub(crate) fn boundary(&self, at: Nanos) -> Option<Nanos> {
+        self.stretch.map(|stretch| stretch.next_end(at))
+    }
+
+    /// Forgets all cached prefixes, and says whether it did.
+    pub(crate) fn forget_prefixes(&mut self) -> bool {
+        self.pool.forget()
+    }
+
+    /// Takes an adapter that nobody uses out of its slot and host memory.
+    pub(crate) fn drop_adapter(&mut self, adapter: AdapterId, rules: &Rules) {
+        self.adapters.forget(adapter, &rules.adapters);
+    }
+
     fn has_slot(&self, rules: &Rules, adapter: AdapterId) -> bool {
         self.adapters.is_used(adapter) || self.adapters.used().len() < rules.adapters.gpu_slots as usize
     }

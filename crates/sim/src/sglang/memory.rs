@@ -69,6 +69,14 @@ impl Memory {
         self.tree.as_ref().map_or(0, RadixTree::evicted)
     }
 
+    /// Forgets all cached tokens; nobody holds any.
+    pub(super) fn forget(&mut self) {
+        if let Some(tree) = &mut self.tree {
+            tree.forget();
+        }
+        self.free = self.total;
+    }
+
     /// The tree, unless nothing is ever found.
     pub(super) fn tree(&self) -> Option<&RadixTree> {
         self.tree.as_ref()

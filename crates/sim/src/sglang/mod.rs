@@ -317,6 +317,28 @@ impl Replica {
         Some(stretch.end().floor())
     }
 
+    /// When the first of the steps in progress ends that has not ended by `at`, or the last of them.
+    pub(crate) fn boundary(&self, at: Nanos) -> Option<Nanos> {
+        self.activity.map(|activity| activity.stretch.next_end(at))
+    }
+
+    /// Forgets all cached prefixes, and says whether it did (`flush_cache`).
+    pub(crate) fn forget_prefixes(&mut self) -> bool {
+        let idle = !self.has_work() && !self.is_busy();
+        if idle {
+            self.memory.forget();
+        }
+        idle
+    }
+
+    /// Unloads an adapter that nobody uses.
+    pub(crate) fn drop_adapter(&mut self, adapter: AdapterId) {
+        if let Some(lora) = &mut self.lora {
+            lora.registry.unload(adapter);
+            lora.slots.remove(adapter);
+        }
+    }
+
     /// How far a job is at `at`, when steps may have ended that its own counts don't show yet.
     pub(crate) fn progress(&self, jobs: &Jobs, key: JobKey, at: Nanos) -> Progress {
         let job = &jobs[key];

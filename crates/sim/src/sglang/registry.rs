@@ -130,6 +130,15 @@ impl Registry {
         self.loaded.retain(|&a| Some(a) != self.leaving);
     }
 
+    /// An adapter is unloaded that nobody uses. It can be asked for again, and then has a new id.
+    pub(super) fn unload(&mut self, adapter: AdapterId) {
+        if self.limited {
+            self.loaded.retain(|&a| a != adapter);
+        } else {
+            self.generations[adapter.index()] += 1;
+        }
+    }
+
     fn surplus(&self, rules: &LoraRules) -> Option<AdapterId> {
         let too_many = rules.max_loaded.is_some_and(|most| self.loaded.len() > most);
         let mut oldest = self.loaded.iter().copied().filter(|a| !rules.pinned[a.index()]);

@@ -108,6 +108,12 @@ impl RadixTree {
         self.evicted
     }
 
+    /// Forgets everything; nobody uses any of it.
+    pub(super) fn forget(&mut self) {
+        assert_eq!(self.protected, 0, "what a request uses is not forgotten");
+        *self = Self { evicted: self.evicted, ..Self::new(self.page, self.policy) };
+    }
+
     /// Whether priorities of nodes count.
     pub(super) fn ranks_priority(&self) -> bool {
         self.policy == RadixEvictionPolicy::Priority

@@ -6,4 +6,5 @@ mod laws;
 mod reference;
 pub(crate) mod sglang_laws;
 mod sglang_worked_examples;
+mod stepped;
 mod worked_examples;
