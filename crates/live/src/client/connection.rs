@@ -56,7 +56,11 @@ impl Connection {
     /// Whether it can take a request: the peer may have closed it meanwhile.
     pub async fn is_usable(&mut self) -> bool {
         let driver = &mut self.driver;
-        poll_fn(|cx| Poll::Ready(poll_driver(driver, cx))).await;
+        poll_fn(|cx| {
+            poll_driver(driver, cx);
+            Poll::Ready(())
+        })
+        .await;
         match &self.sender {
             Sender::Http1(sender) => sender.is_ready(),
             Sender::Http2(sender) => sender.is_ready(),
