@@ -121,9 +121,10 @@ impl<'a> Chunk<'a> {
         self.choices().iter().any(Choice::holds_empty_text)
     }
 
-    /// Whether it has choices at all; the chunk that brings the usage alone has none.
-    pub fn has_choices(&self) -> bool {
-        !self.choices().is_empty()
+    /// Whether only a token explains it: it has a choice, and that opens no message and ends none.
+    pub fn is_of_tokens(&self) -> bool {
+        let opens = |choice: &Choice<'_>| choice.delta.as_ref().is_some_and(|delta| delta.role.is_some());
+        !self.choices().is_empty() && self.finish_reason().is_none() && !self.choices().iter().any(opens)
     }
 
     /// Tokens that it lists by identity.
@@ -336,6 +337,14 @@ mod tests {
         assert!(!empty(r#"{"text":"","finish_reason":"length"}"#));
         assert!(!empty(r#"{"delta":{}}"#));
         assert!(!chunk(r#"{"choices":[],"usage":{}}"#).holds_empty_text());
+    }
+
+    #[test]
+    fn the_first_chunk_the_last_and_the_counts_are_not_of_tokens() {
+        let of_tokens = |choices: &str| chunk(&format!(r#"{{"choices":[{choices}]}}"#)).is_of_tokens();
+        assert!(of_tokens(r#"{"delta":{}}"#) && of_tokens(r#"{"text":"a"}"#));
+        assert!(!of_tokens("") && !of_tokens(r#"{"delta":{"role":"assistant"}}"#));
+        assert!(!of_tokens(r#"{"delta":{},"finish_reason":"stop"}"#));
     }
 
     #[test]

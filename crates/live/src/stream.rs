@@ -46,6 +46,7 @@ struct Seen {
     first_event_ns: Option<Nanos>,
     token_events: Vec<TokenEvent>,
     usage: Option<Usage>,
+    /// The server's running count at the last token event.
     counted: u32,
     counts: Counts,
     model: Option<Box<str>>,
@@ -151,7 +152,7 @@ impl Seen {
             self.error.get_or_insert(error);
             return;
         }
-        let rise = chunk.usage().map(|usage| self.count(usage));
+        self.usage = chunk.usage().or(self.usage);
         if let (None, Some(model)) = (&self.model, &chunk.model) {
             self.model = Some(model.0.as_ref().into());
         }
@@ -161,21 +162,18 @@ impl Seen {
         if let Some(text) = &mut self.text {
             text.extend(chunk.visible());
         }
-        self.tokens(at, chunk, rise);
+        self.tokens(at, chunk);
     }
 
-    /// Takes the server's counts over; how many tokens out they rose by.
-    fn count(&mut self, usage: Usage) -> u32 {
-        self.usage = Some(usage);
-        let counted = usage.completion_tokens.unwrap_or(self.counted);
-        counted.saturating_sub(std::mem::replace(&mut self.counted, counted))
-    }
-
-    fn tokens(&mut self, at: Nanos, chunk: &Chunk<'_>, rise: Option<u32>) {
+    fn tokens(&mut self, at: Nanos, chunk: &Chunk<'_>) {
         let listed = chunk.listed_tokens();
-        let evidence = listed > 0 || self.rose_with_the_stream(chunk, rise);
+        let counted = chunk.usage().and_then(|usage| usage.completion_tokens);
+        let rise = counted.map(|counted| counted.saturating_sub(self.counted));
+        // The end-of-sequence token of the last chunk is counted and is no part of the text: it makes no event.
+        let evidence = listed > 0 || (rise > Some(0) && chunk.is_of_tokens());
         let silent = (evidence || chunk.holds_empty_text()).then_some(Channel::Silent);
         let Some(channel) = chunk.channel().or(silent) else { return };
+        self.counted = counted.unwrap_or(self.counted);
         self.counts = match (self.counts, rise) {
             _ if listed > 0 => Counts::Listed,
             (Counts::Rising, Some(0)) => Counts::Stuck,
@@ -186,13 +184,6 @@ impl Seen {
         if self.token_events.len() >= TOKEN_EVENT_LIMIT {
             self.unreadable = Some(format!("the answer has {TOKEN_EVENT_LIMIT} token events and goes on"));
         }
-    }
-
-    /// Whether the running count says that this chunk brought a token, with text or without.
-    ///
-    /// The last chunk does not count: its usage is the total, and the end-of-sequence token is no part of the text.
-    fn rose_with_the_stream(&self, chunk: &Chunk<'_>, rise: Option<u32>) -> bool {
-        rise.unwrap_or(0) > 0 && chunk.has_choices() && chunk.finish_reason().is_none()
     }
 
     fn ending(&mut self, end: BodyEnd) -> Ending {

@@ -339,6 +339,24 @@ fn a_running_count_tells_the_tokens_of_each_event_and_one_that_does_not_run_tell
     let running = counted(|n| n + 1);
     check_base(&running);
     assert!(running.token_events.iter().all(|event| event.tokens == NonZeroU32::new(1)));
+    let opened = |count: u64| {
+        let role = event(&format!(
+            r#"{{"choices":[{{"delta":{{"role":"assistant","content":""}}}}],"usage":{{"completion_tokens":{count}}}}}"#
+        ));
+        let token = |n| {
+            format!(
+                r#"{{"choices":[{{"delta":{{"content":"a"}}}}],"usage":{{"completion_tokens":{}}}}}"#,
+                n + 1
+            )
+        };
+        whole(&with_tail(base(|n| {
+            if n == 0 { [role.clone(), event(&token(0))].concat() } else { event(&token(n)) }
+        })))
+    };
+    for seen in [opened(0), opened(1)] {
+        check_base(&seen);
+        assert!(seen.token_events.iter().all(|event| event.tokens == NonZeroU32::new(1)), "{seen:?}");
+    }
     let total = counted(|_| 16);
     check_base(&total);
     assert!(total.token_events.iter().all(|event| event.tokens.is_none()));

@@ -169,6 +169,7 @@ fn certificate_fault(error: &CertificateError) -> ConnectFault {
         | CertificateError::NotValidYet
         | CertificateError::NotValidYetContext { .. } => ConnectFault::TlsExpired,
         CertificateError::UnknownIssuer
+        | CertificateError::BadSignature
         | CertificateError::NotValidForName
         | CertificateError::NotValidForNameContext { .. } => ConnectFault::TlsUntrusted,
         _ => ConnectFault::Tls,
