@@ -126,6 +126,7 @@ fn once(rows: &[TraceRow], replicas: u32) -> Result<(RunTotals, Count), Box<dyn 
     let spec = spec(replicas);
     let cluster = Cluster::new(&spec, adapters.clone())?;
     let context = RouterContext {
+        merged: Default::default(),
         replicas,
         adapters: adapters.clone(),
         prior: Arc::new(QualityTable::from_fn(1, 0, |_, _| 0.5)?),

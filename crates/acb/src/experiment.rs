@@ -10,7 +10,9 @@ use crate::table::{TableError, read_table};
 use acb_evidence::{ArmRole, Levels};
 use acb_routing::{CostModel, PolicySpec, Router, RouterContext, RoutingError};
 use acb_sim::{Cluster, Service, SimError};
-use acb_types::{AdapterRole, Adapters, AdaptersError, Digest, Outcomes, QualityTable, Seed, TaskId};
+use acb_types::{
+    AdapterId, AdapterRole, Adapters, AdaptersError, Digest, Outcomes, QualityTable, ReplicaId, Seed, TaskId,
+};
 use acb_workload::{Workload, WorkloadContext, WorkloadError};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -151,7 +153,7 @@ impl Level {
         let names = RecordNames {
             tasks: tasks.into(),
             adapters,
-            engine: format!("{} (simulated)", spec.cluster.engine_label()),
+            engine: spec.cluster.engine_words(),
             quality_source: match &spec.quality.source {
                 QualitySource::Synthetic(_) => "synthetic_table",
                 QualitySource::Table(_) => "outcome_table",
@@ -193,6 +195,12 @@ impl Level {
         Ok(Workload::new(&spec, &context, Seed(block))?)
     }
 
+    /// Replicas that serve one adapter only.
+    fn merged(&self) -> impl Iterator<Item = (ReplicaId, AdapterId)> {
+        let replicas = (0..self.spec.cluster.replicas).map(ReplicaId);
+        replicas.filter_map(|replica| Some((replica, self.cluster.merged_into(replica)?)))
+    }
+
     /// The router of an arm in a block.
     ///
     /// # Errors
@@ -208,6 +216,7 @@ impl Level {
         };
         let context = RouterContext {
             replicas: self.spec.cluster.replicas,
+            merged: self.merged().collect(),
             costs: CostModel {
                 output_tokens_mean: self.spec.workload.mean_tokens().1,
                 ..self.spec.cluster.costs(&adapters)

@@ -6,7 +6,7 @@ use crate::experiment::{Experiment, Level, SetUpError};
 use crate::interrupt::Interrupt;
 use crate::sink::{RecordNames, record};
 use acb_evidence::{Divergence, DivergenceLevel, FILE_VERSION};
-use acb_sim::{Completion, Run, Sink};
+use acb_sim::{Cluster, Completion, Run, Sink};
 use acb_types::{AdapterId, Outcome, Outcomes, ReplicaId, ServerRow, Tier};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -35,6 +35,8 @@ pub struct Replay {
     pub not_ok: BTreeMap<&'static str, u64>,
     /// Those whose admission read an adapter from disk.
     pub loads_from_disk: u64,
+    /// Requests sent where they can't be served, by arm: how many, and the first of them in words.
+    pub misplaced: BTreeMap<String, (u64, String)>,
 }
 
 /// What an arm chose for a request.
@@ -47,6 +49,7 @@ struct Replayed {
     sized: u64,
     not_ok: BTreeMap<&'static str, u64>,
     loads_from_disk: u64,
+    misplaced: Option<(u64, String)>,
     server_rows: u64,
     server_row_bytes: u64,
 }
@@ -60,7 +63,7 @@ pub fn replay(experiment: &Experiment, interrupt: &Interrupt) -> Result<Option<R
     let (mut levels, mut per_request) = (Vec::new(), Vec::new());
     let (mut requests, mut bytes, mut sized, mut loads_from_disk, mut server_bytes) =
         (0u64, 0, 0u64, 0, 0u64);
-    let mut not_ok = BTreeMap::new();
+    let (mut not_ok, mut misplaced) = (BTreeMap::new(), BTreeMap::new());
     for level in &experiment.levels {
         let mut arms = Vec::new();
         for arm in &level.arms {
@@ -74,6 +77,9 @@ pub fn replay(experiment: &Experiment, interrupt: &Interrupt) -> Result<Option<R
             loads_from_disk += run.loads_from_disk;
             server_bytes += run.server_rows * run.server_row_bytes;
             run.not_ok.iter().for_each(|(word, count)| *not_ok.entry(*word).or_insert(0) += count);
+            if let Some((count, first)) = &run.misplaced {
+                misplaced.entry(arm.name.clone()).or_insert((0, first.clone())).0 += count;
+            }
             arms.push(run);
         }
         let ends: f64 = arms.iter().map(|run| run.end_s / run.choices.len().max(1) as f64).sum();
@@ -90,6 +96,7 @@ pub fn replay(experiment: &Experiment, interrupt: &Interrupt) -> Result<Option<R
         requests,
         not_ok,
         loads_from_disk,
+        misplaced,
         requests_per_second: requests as f64 / seconds,
         simulated_s_per_request: per_request,
         bytes_per_request: bytes as f64 / sized.max(1) as f64 + server_bytes as f64 / requests.max(1) as f64,
@@ -115,6 +122,7 @@ fn replay_arm(
     let mut sink = Choices {
         names: &level.names,
         outcomes: &outcomes,
+        cluster: &level.cluster,
         run: Replayed {
             choices: BTreeMap::new(),
             end_s: 0.0,
@@ -122,6 +130,7 @@ fn replay_arm(
             sized: 0,
             not_ok: BTreeMap::new(),
             loads_from_disk: 0,
+            misplaced: None,
             server_rows: 0,
             server_row_bytes: 0,
         },
@@ -147,6 +156,7 @@ fn replay_arm(
 struct Choices<'a> {
     names: &'a RecordNames,
     outcomes: &'a Outcomes,
+    cluster: &'a Cluster,
     run: Replayed,
 }
 
@@ -156,6 +166,7 @@ impl Sink for Choices<'_> {
         if let Some(word) = not_ok(done.outcome) {
             *self.run.not_ok.entry(word).or_insert(0) += 1;
         }
+        self.note_place(done);
         let from_disk = done.adapter_load.is_some_and(|load| load.from >= Tier::Disk);
         self.run.loads_from_disk += u64::from(from_disk);
         if self.run.sized < SIZED {
@@ -171,6 +182,26 @@ impl Sink for Choices<'_> {
             self.run.server_row_bytes = serde_json::to_vec(row).map_or(0, |row| row.len() as u64 + 1);
         }
         self.run.server_rows += 1;
+    }
+}
+
+impl Choices<'_> {
+    /// Notes a request that was sent to a replica which can't serve it.
+    fn note_place(&mut self, done: &Completion<'_>) {
+        let Some(replica) = done.replica else { return };
+        let (Some(merged), adapter) = (self.cluster.merged_into(replica), done.decision.adapter) else {
+            return;
+        };
+        if !self.cluster.serves(replica, adapter) {
+            let name = |id| self.names.adapters.label(id);
+            let first = format!(
+                "request {} for {} to replica {replica}, which serves {} only",
+                done.request.id,
+                name(adapter),
+                name(Some(merged))
+            );
+            self.run.misplaced.get_or_insert((0, first)).0 += 1;
+        }
     }
 }
 

@@ -65,6 +65,7 @@ fn context(replicas: u32) -> RouterContext {
     });
     let prior = prior.expect("qualities are between 0 and 1");
     RouterContext {
+        merged: Default::default(),
         replicas,
         adapters: Arc::new(adapters),
         truth: Some(Outcomes::new(prior.clone(), Seed(2))),

@@ -1,9 +1,10 @@
 //! What a router is built from, besides its policy.
 
 use crate::RoutingError;
-use acb_types::{Adapters, Outcomes, QualityTable, Seed, Slo};
+use acb_types::{AdapterId, Adapters, Outcomes, QualityTable, ReplicaId, Seed, Slo};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What every policy of an arm is built from.
@@ -11,6 +12,8 @@ use std::sync::Arc;
 pub struct RouterContext {
     /// Replicas in the cluster, at least one.
     pub replicas: u32,
+    /// Replicas that serve one adapter only, merged into their weights (a what-if of the simulator).
+    pub merged: BTreeMap<ReplicaId, AdapterId>,
     /// The catalogue.
     pub adapters: Arc<Adapters>,
     /// What policies believe of quality: from a calibration split, never the hidden table itself.

@@ -19,6 +19,9 @@ pub struct Scraped {
 pub struct ReplicaView {
     /// Which.
     pub id: ReplicaId,
+    /// The only adapter that it serves, merged into its weights; `None`: it serves base and any adapter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<AdapterId>,
     /// Requests that this router sent and that have not ended: always known, always current.
     pub in_flight: u32,
     /// Prompt tokens, less the router's estimate of cached ones, of in-flight requests without a first token yet.
@@ -33,6 +36,12 @@ pub struct ReplicaView {
 }
 
 impl ReplicaView {
+    /// Whether it can serve requests for this adapter (none: base).
+    #[must_use]
+    pub fn serves(&self, adapter: Option<AdapterId>) -> bool {
+        self.merged.is_none_or(|merged| adapter == Some(merged))
+    }
+
     /// In-flight requests under this adapter.
     #[must_use]
     pub fn in_flight_under(&self, adapter: Option<AdapterId>) -> u32 {
@@ -79,6 +88,7 @@ impl DispatchState {
     pub(crate) fn new(context: &RouterContext, prefixes: PrefixUse) -> Self {
         let view = |id| ReplicaView {
             id: ReplicaId(id),
+            merged: context.merged.get(&ReplicaId(id)).copied(),
             in_flight: 0,
             pending_prefill_tokens: 0,
             unscraped_prefill_tokens: 0,
@@ -101,6 +111,14 @@ impl DispatchState {
     pub fn least_in_flight(&self) -> ReplicaId {
         let least = self.replicas.iter().min_by_key(|v| v.in_flight);
         least.expect("a cluster has a replica").id
+    }
+
+    /// The replica with the fewest requests in flight of those that serve this adapter (none: base), ties to the lowest id;
+    /// of all replicas when none serves it.
+    #[must_use]
+    pub fn least_in_flight_serving(&self, adapter: Option<AdapterId>) -> ReplicaId {
+        let able = self.replicas.iter().filter(|view| view.serves(adapter));
+        able.min_by_key(|view| view.in_flight).map_or_else(|| self.least_in_flight(), |view| view.id)
     }
 
     /// Tokens of the request's prompt that the router believes cached on this replica under this adapter.

@@ -27,6 +27,7 @@ pub(crate) fn context(replicas: u32) -> RouterContext {
     let adapters = adapters(4);
     let prior = prior(&adapters, 4);
     RouterContext {
+        merged: Default::default(),
         replicas,
         truth: Some(Outcomes::new(prior.clone(), Seed(5))),
         prior: Arc::new(prior),

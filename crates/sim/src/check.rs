@@ -4,14 +4,14 @@ use crate::{ClusterSpec, EngineSpec, KvSpec, Profile, ProfileSpec, SglangSpec, V
 
 /// Faults found so far: JSON pointer below `cluster`, message.
 #[derive(Default)]
-struct Faults(Vec<(String, String)>);
+pub(crate) struct Faults(Vec<(String, String)>);
 
 impl Faults {
-    fn add(&mut self, pointer: &str, message: String) {
+    pub(crate) fn add(&mut self, pointer: &str, message: String) {
         self.0.push((pointer.to_owned(), message));
     }
 
-    fn at_least_one(&mut self, pointer: &str, value: u64) {
+    pub(crate) fn at_least_one(&mut self, pointer: &str, value: u64) {
         if value == 0 {
             self.add(pointer, "0 is impossible; give at least 1".to_owned());
         }
@@ -28,6 +28,8 @@ impl ClusterSpec {
         faults.at_least_one("/server_interval_ms", self.server_interval_ms);
         self.check_engine(&mut faults);
         self.check_lora(adapters, &mut faults);
+        self.check_tiers(&mut faults);
+        self.check_what_if(adapters, &mut faults);
         self.check_profile(&mut faults);
         self.check_kv(&mut faults);
         self.check_limits(&mut faults);

@@ -33,6 +33,8 @@ pub(crate) enum Stage {
 pub(crate) struct Job {
     pub(crate) request: Request,
     pub(crate) decision: Decision,
+    /// The adapter that the engine applies: the decision's, unless it is merged into the replica's weights.
+    pub(crate) applied: Option<AdapterId>,
     /// Tokens that the answer will have.
     pub(crate) answer: u32,
     pub(crate) sent: Nanos,
@@ -84,7 +86,7 @@ impl Links {
 
 impl Job {
     pub(crate) fn adapter(&self) -> Option<AdapterId> {
-        self.decision.adapter
+        self.applied
     }
 
     /// Tokens of prompt and answer so far (not valid while decoding in company).
@@ -211,6 +213,7 @@ impl Job {
     fn new(memory: Memory, request: Request, decision: Decision, (answer, sent): (u32, Nanos)) -> Self {
         Self {
             request,
+            applied: decision.adapter,
             decision,
             answer,
             sent,

@@ -28,15 +28,13 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Adds a request that computes `tokens` of its prompt after `computed`.
-    pub(crate) fn add_prefill(&mut self, computed: u32, tokens: u32, with_adapter: bool) {
+    /// Adds a request that computes `tokens` of its prompt after `computed`, `adapted` of them under an adapter.
+    pub(crate) fn add_prefill(&mut self, computed: u32, tokens: u32, adapted: u32) {
         let (c, n) = (u64::from(computed), u64::from(tokens));
         self.prefills += 1;
         self.prefill_tokens += n;
         self.prefill_pairs_twice += n * (2 * c + n);
-        if with_adapter {
-            self.lora_prefill_tokens += n;
-        }
+        self.lora_prefill_tokens += u64::from(adapted);
     }
 
     /// Adds a request that decodes one token after `computed` others.
@@ -155,9 +153,9 @@ mod tests {
     #[test]
     fn prefill_in_chunks_costs_the_same_attention_as_in_one() {
         let (mut whole, mut chunks) = (Batch::default(), Batch::default());
-        whole.add_prefill(100, 900, true);
-        chunks.add_prefill(100, 300, true);
-        chunks.add_prefill(400, 600, true);
+        whole.add_prefill(100, 900, 900);
+        chunks.add_prefill(100, 300, 300);
+        chunks.add_prefill(400, 600, 600);
         assert_eq!(latency().step_time(&whole), latency().step_time(&chunks));
     }
 
@@ -214,11 +212,11 @@ mod tests {
             let (mut whole, mut computed, mut divided) = (Batch::default(), 0, Exact::ZERO);
             for &tokens in &chunks {
                 let mut step = Batch::default();
-                step.add_prefill(computed, tokens, false);
+                step.add_prefill(computed, tokens, 0);
                 divided += latency.step_time(&step);
                 computed += tokens;
             }
-            whole.add_prefill(0, computed, false);
+            whole.add_prefill(0, computed, 0);
             prop_assert!(latency.least_time(&whole, chunks.len() as u64) <= divided);
             prop_assert!(latency.least_time(&whole, 1) <= divided);
         }

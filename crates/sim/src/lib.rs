@@ -19,6 +19,7 @@ mod exact;
 mod jobs;
 mod kv;
 mod latency;
+mod loads;
 mod memory;
 mod overtakes;
 mod prefixes;
@@ -33,7 +34,9 @@ mod sglang;
 mod sglang_spec;
 mod spec;
 mod stepped;
+mod tiers;
 mod uncontended;
+mod what_if;
 
 pub use cards::{Card, card, cards};
 pub use cluster::Cluster;
@@ -45,9 +48,12 @@ pub use profiles::{ProfileInfo, profile, profiles};
 pub use run::{Run, Service};
 pub use sglang_spec::{LoraEvictionPolicy, RadixEvictionPolicy, SchedulePolicy, SglangSpec, SglangVersion};
 pub use spec::{
-    CacheCondition, ClusterSpec, EngineSpec, KvMemory, KvSpec, Limits, ProfileSpec, VllmSpec, VllmVersion,
+    CacheCondition, ClusterSpec, EngineSpec, KvMemory, KvSpec, Limits, ProfileSpec, ScrapeShows, VllmSpec,
+    VllmVersion,
 };
 pub use stepped::{Refusal, Served, StepEvent, Stepped, Submission};
+pub use tiers::{AdapterTiers, Prefetch, RemoteTier};
+pub use what_if::{Alora, MergedReplica, WhatIf};
 
 #[cfg(test)]
 mod tests;

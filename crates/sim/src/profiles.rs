@@ -191,6 +191,21 @@ mod tests {
     }
 
     #[test]
+    fn the_bytes_of_an_adapter_cross_the_link_in_the_time_of_the_table() {
+        let check = |name: &str, bytes: u64, ms: f64| {
+            let profile = profile(name).unwrap();
+            let link_ms = profile.gpu_load_ms(bytes) - profile.gpu_load_ms(0);
+            assert!((link_ms / ms - 1.0).abs() < 0.04, "{name}: {link_ms}");
+        };
+        // Rank 16 on all linear layers of Qwen2.5-7B at 80 % of PCIe.
+        let bytes = 16 * 5_046_272;
+        check("qwen2.5-7b-l4", bytes, 3.2);
+        check("qwen2.5-7b-a100-80", bytes, 3.2);
+        check("qwen2.5-7b-h100", bytes, 1.6);
+        check("qwen2.5-7b-h200", bytes, 1.6);
+    }
+
+    #[test]
     fn the_measured_fit_is_the_product_multiplied_out() {
         let p = profile("qwen2.5-7b-vllm-0.8.5").unwrap();
         let (rows, adapters) = (220.0, 32.0);

@@ -25,6 +25,8 @@ pub(crate) struct Rules {
     pub(crate) latency: Latency,
     pub(crate) adapters: AdapterCosts,
     pub(crate) kv_bytes_per_token: u64,
+    /// Tokens at the end of a prompt from which its adapter applies; `None`: it applies to all of them.
+    pub(crate) alora: Option<u32>,
     /// Cache namespace of base, adapter 0, adapter 1, ... without salt.
     namespaces: Vec<u64>,
 }
@@ -73,6 +75,16 @@ pub(crate) fn namespace(adapter: Option<(&str, &str)>) -> u64 {
     hasher.finish()
 }
 
+/// The hash of a block under an invoked adapter: its text up to there, the adapter's namespace, and how many blocks before
+/// it are the base model's.
+fn invoked(text: u64, namespace: u64, base_blocks: usize) -> u64 {
+    let mut hasher = FxHasher::default();
+    hasher.write_u64(text);
+    hasher.write_u64(namespace);
+    hasher.write_usize(base_blocks);
+    hasher.finish()
+}
+
 /// The namespace of requests that carry this salt too.
 pub(crate) fn salted(namespace: u64, salt: Option<u64>) -> u64 {
     let Some(salt) = salt else { return namespace };
@@ -107,6 +119,7 @@ impl Rules {
             latency: Latency::new(profile, Slots::of(spec)),
             adapters: AdapterCosts::new(adapters, spec, profile),
             kv_bytes_per_token: profile.kv_bytes_per_token,
+            alora: spec.what_if.alora.as_ref().map(|alora| alora.invocation_tokens),
             namespaces: std::iter::once(namespace(None)).chain(of_adapter).collect(),
         }
     }
@@ -175,10 +188,34 @@ impl Rules {
         if !job.hashes.is_empty() {
             return;
         }
-        let namespace = self.namespace(job.adapter(), job.request.cache_salt);
+        let salt = job.request.cache_salt;
         let content = acb_types::ContentId::of_output(job.request.id);
         let mut whole = job.request.prompt.clone();
         whole.push(Segment { content, tokens: job.answer });
-        job.hashes.extend(whole.block_hashes(namespace, self.block));
+        let namespace = self.namespace(job.adapter(), salt);
+        let Some(invoked_from) = self.invoked_from(job) else {
+            return job.hashes.extend(whole.block_hashes(namespace, self.block));
+        };
+        let base_blocks = (invoked_from / self.block) as usize;
+        let of_base = whole.block_hashes(self.namespace(None, salt), self.block);
+        job.hashes.extend(of_base.enumerate().map(|(at, text)| match at < base_blocks {
+            true => text,
+            false => invoked(text, namespace, base_blocks),
+        }));
+    }
+
+    /// The token from which the adapter of a request applies, where not from the first; `None` for base too.
+    fn invoked_from(&self, job: &Job) -> Option<u32> {
+        let tokens = self.alora.filter(|_| job.adapter().is_some())?;
+        Some(job.request.prompt.tokens().saturating_sub(tokens))
+    }
+
+    /// Of the next `tokens` prompt tokens of a request, those that are computed under its adapter.
+    pub(crate) fn adapted(&self, job: &Job, tokens: u32) -> u32 {
+        if job.adapter().is_none() {
+            return 0;
+        }
+        let from = self.invoked_from(job).unwrap_or(0);
+        (job.computed + tokens).saturating_sub(from.max(job.computed))
     }
 }

@@ -5,7 +5,7 @@ use crate::completion::RunTotals;
 use crate::jobs::{End, JobKey, Jobs, Progress};
 use crate::replica::{Engine, Outputs};
 use crate::server::Server;
-use crate::{Cluster, SimError, Sink, uncontended};
+use crate::{Cluster, ScrapeShows, SimError, Sink, uncontended};
 use acb_routing::{Information, Router, RouterEvent};
 use acb_types::{Nanos, Outcome, ReplicaId, RequestId};
 use acb_workload::{Arrival, RequestSource};
@@ -103,7 +103,10 @@ impl Scrape {
 impl<'a> Contended<'a> {
     fn new(run: Run<'a>) -> Self {
         let cluster = run.cluster;
-        let replica = |id| Server::new(ReplicaId(id), &cluster.rules, cluster.adapters.len());
+        let replica = |id| {
+            let id = ReplicaId(id);
+            Server::new(id, cluster.rules_of(id), cluster.adapters.len())
+        };
         let scrape = Scrape::of(run.router.information());
         Self {
             jobs: Jobs::default(),
@@ -192,14 +195,21 @@ impl<'a> Contended<'a> {
         }
         let decision = self.run.router.dispatch(self.now, &request);
         let key = self.jobs.insert(request, decision, truth.output_tokens, self.now);
+        if !self.run.cluster.serves(decision.replica, decision.adapter) {
+            self.ended(key, Outcome::Rejected);
+            return Ok(());
+        }
+        if self.run.cluster.merged_into(decision.replica).is_some() {
+            self.jobs[key].applied = None;
+        }
         self.receive(key);
         Ok(())
     }
 
     /// The replica takes a request in, or refuses it.
     fn receive(&mut self, key: JobKey) {
-        let rules = &self.run.cluster.rules;
         let job = &self.jobs[key];
+        let rules = self.run.cluster.rules_of(job.decision.replica);
         let at = job.decision.replica.index();
         if rules.rejects(&job.request, job.adapter()) {
             return self.ended(key, Outcome::Rejected);
@@ -247,7 +257,7 @@ impl<'a> Contended<'a> {
         if self.replicas[at].is_busy() {
             return;
         }
-        let engine = &mut Engine { rules: &self.run.cluster.rules, jobs: &mut self.jobs };
+        let engine = &mut Engine { rules: self.run.cluster.rules_of(replica), jobs: &mut self.jobs };
         let ends = self.replicas[at].start(engine, self.now);
         self.reschedule(at, ends);
     }
@@ -258,7 +268,7 @@ impl<'a> Contended<'a> {
             return;
         }
         let mut outputs = std::mem::take(&mut self.outputs);
-        let engine = &mut Engine { rules: &self.run.cluster.rules, jobs: &mut self.jobs };
+        let engine = &mut Engine { rules: self.run.cluster.rules_of(replica), jobs: &mut self.jobs };
         self.replicas[at].end(engine, &mut outputs);
         for key in outputs.first_tokens.drain(..) {
             let event = RouterEvent::FirstToken { at: self.now, request: self.jobs[key].request.id };
@@ -291,9 +301,10 @@ impl<'a> Contended<'a> {
     }
 
     fn give_up(&mut self, key: JobKey) {
-        let at = self.jobs[key].decision.replica.index();
+        let replica = self.jobs[key].decision.replica;
+        let at = replica.index();
         let progress = self.replicas[at].progress(&self.jobs, key, self.now);
-        let engine = &mut Engine { rules: &self.run.cluster.rules, jobs: &mut self.jobs };
+        let engine = &mut Engine { rules: self.run.cluster.rules_of(replica), jobs: &mut self.jobs };
         let given_up = self.replicas[at].give_up(engine, key, self.now);
         self.tell(key, Outcome::TimedOut, progress);
         if given_up.freed {
@@ -325,9 +336,15 @@ impl<'a> Contended<'a> {
     }
 
     fn show_servers(&mut self) {
+        let hides_residency = self.run.cluster.scrape == ScrapeShows::Released
+            && self.run.router.information() != Information::TrueState;
         for replica in &mut self.replicas {
-            let engine = &Engine { rules: &self.run.cluster.rules, jobs: &mut self.jobs };
-            let snapshot = replica.snapshot(engine, self.now);
+            let rules = self.run.cluster.rules_of(replica.id());
+            let engine = &Engine { rules, jobs: &mut self.jobs };
+            let mut snapshot = replica.snapshot(engine, self.now);
+            if hides_residency {
+                (snapshot.gpu_adapters, snapshot.cpu_adapters) = (None, None);
+            }
             let event = RouterEvent::Scraped { at: self.now, replica: replica.id(), snapshot };
             self.run.router.apply(&event);
         }
@@ -335,7 +352,8 @@ impl<'a> Contended<'a> {
 
     fn report(&mut self) {
         for replica in &mut self.replicas {
-            let engine = &Engine { rules: &self.run.cluster.rules, jobs: &mut self.jobs };
+            let rules = self.run.cluster.rules_of(replica.id());
+            let engine = &Engine { rules, jobs: &mut self.jobs };
             self.run.sink.server(&replica.row(engine, &self.run.cluster.adapters, self.now));
         }
     }

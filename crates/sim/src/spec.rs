@@ -1,6 +1,6 @@
 //! What a cluster is, as an experiment file says it.
 
-use crate::{Memory, Profile, SglangSpec, SglangVersion};
+use crate::{AdapterTiers, Memory, Profile, SglangSpec, SglangVersion, WhatIf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,15 @@ pub struct ClusterSpec {
     /// What the prefix cache holds when a request is admitted.
     #[serde(default)]
     pub cache_condition: CacheCondition,
+    /// How adapters reach host memory.
+    #[serde(default)]
+    pub adapter_tiers: AdapterTiers,
+    /// What a scrape shows to policies that look at an interval. (Those that see the true state see all of it.)
+    #[serde(default)]
+    pub scrape: ScrapeShows,
+    /// What no runtime does.
+    #[serde(default)]
+    pub what_if: WhatIf,
     /// Limits that end requests or the run.
     #[serde(default)]
     pub limits: Limits,
@@ -187,6 +196,20 @@ pub enum CacheCondition {
     PrefixDisabled,
 }
 
+/// What servers say of their adapters when they are scraped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScrapeShows {
+    /// What the modelled version says. vLLM 0.33.0 (`vllm:lora_requests_info`) lists the adapters of requests in flight, the
+    /// same ones as running and as waiting, and no adapter that is merely loaded; SGLang 0.5.23 counts slots and names
+    /// nothing.
+    #[default]
+    Released,
+    /// Adapters in slots and in host memory as well, as metrics that were proposed for vLLM (#45411, #54830) would; for
+    /// vLLM only.
+    Residency,
+}
+
 /// Limits; reaching one is an outcome, never silence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -232,6 +255,9 @@ impl ClusterSpec {
             kv: KvSpec::Blocks(blocks),
             profile: ProfileSpec::Name(profile.to_owned()),
             cache_condition: CacheCondition::default(),
+            adapter_tiers: AdapterTiers::default(),
+            scrape: ScrapeShows::default(),
+            what_if: WhatIf::default(),
             limits: Limits::default(),
             server_interval_ms: defaults::server_interval_ms(),
         }

@@ -28,9 +28,11 @@ pub struct Submission {
 /// Why a request was not taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It can never be served: empty, longer than the context or the KV memory, or for an adapter while LoRA is off.
+    /// It can never be served: empty, longer than the context or the KV memory, for an adapter while LoRA is off, or for
+    /// another than the one merged into the replica's weights.
     #[error(
-        "the request can never be served: it is empty, longer than the context or than the KV memory, or needs LoRA"
+        "the request can never be served: it is empty, longer than the context or than the KV memory, or for an adapter \
+         that this replica does not serve"
     )]
     Impossible,
     /// As many requests wait as may.
@@ -128,6 +130,8 @@ struct Live {
 #[derive(Debug)]
 pub struct Stepped {
     rules: Rules,
+    /// The adapter merged into its weights, which is then all that it serves.
+    merged: Option<AdapterId>,
     adapters: Arc<Adapters>,
     jobs: Jobs,
     server: Server,
@@ -145,8 +149,9 @@ impl Stepped {
     #[must_use]
     pub fn new(cluster: &Cluster, replica: ReplicaId) -> Self {
         Self {
-            server: Server::new(replica, &cluster.rules, cluster.adapters.len()),
-            rules: cluster.rules.clone(),
+            server: Server::new(replica, cluster.rules_of(replica), cluster.adapters.len()),
+            rules: cluster.rules_of(replica).clone(),
+            merged: cluster.merged_into(replica),
             adapters: cluster.adapters.clone(),
             jobs: Jobs::default(),
             live: BTreeMap::new(),
@@ -196,7 +201,9 @@ impl Stepped {
     ) -> Result<(), Refusal> {
         self.reach(at, events);
         let Submission { request, adapter, output_tokens } = submission;
-        if self.rules.rejects(&request, adapter) {
+        let applied = adapter.filter(|_| self.merged.is_none());
+        if self.merged.is_some_and(|merged| adapter != Some(merged)) || self.rules.rejects(&request, applied)
+        {
             return Err(Refusal::Impossible);
         }
         if self.server.is_full(&self.rules) {
@@ -210,6 +217,7 @@ impl Stepped {
         // Nobody chose: there is one replica.
         let decision = Decision { replica: self.server.id(), adapter, reason: Reason::RoundRobin };
         let key = self.jobs.insert(request, decision, output_tokens, self.now);
+        self.jobs[key].applied = applied;
         let engine = &mut Engine { rules: &self.rules, jobs: &mut self.jobs };
         let ends = self.server.enqueue(engine, key, self.now);
         self.ends = ends.or(self.ends);

@@ -179,7 +179,7 @@ fn serve(rules: &Rules, job: &mut Job, hit: Option<u32>) -> Nanos {
 fn first_token_at(rules: &Rules, job: &Job, hit: u32) -> Exact {
     let tokens = job.request.prompt.tokens() - hit;
     let mut batch = Batch::default();
-    batch.add_prefill(hit, tokens, false);
+    batch.add_prefill(hit, tokens, 0);
     Exact::from(job.sent) + rules.latency.least_time(&batch, u64::from(tokens.div_ceil(rules.budget)))
 }
 

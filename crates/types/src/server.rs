@@ -27,6 +27,12 @@ pub struct ServerCounters {
     pub adapter_loads_cpu: Option<u64>,
     /// Adapter loads into a GPU slot from disk.
     pub adapter_loads_disk: Option<u64>,
+    /// Adapter loads into a GPU slot from behind the network.
+    pub adapter_loads_remote: Option<u64>,
+    /// Adapters whose reading into host memory began ahead of need.
+    pub adapter_prefetches: Option<u64>,
+    /// Of these, the ones that found all of host memory in use.
+    pub adapter_prefetches_dropped: Option<u64>,
     /// Adapters dropped from a GPU slot.
     pub adapter_evictions_gpu: Option<u64>,
     /// Adapters dropped from host memory.

@@ -13,6 +13,7 @@ use acb_evidence::render_divergence;
 use miette::{IntoDiagnostic, miette};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -44,7 +45,11 @@ impl Prepared {
     /// Sentences to print above every table.
     #[must_use]
     pub fn labels(&self) -> Vec<String> {
-        labels(&self.verdicts)
+        let mut all = labels(&self.verdicts);
+        let what_ifs = self.experiment.levels.iter().flat_map(|level| level.spec.cluster.what_ifs());
+        let what_ifs: BTreeSet<String> = what_ifs.collect();
+        all.extend(what_ifs.iter().map(|words| format!("what-if: {words}; no runtime does this today")));
+        all
     }
 }
 

@@ -5,6 +5,7 @@
 mod aliased_factors;
 mod budget;
 mod distinct_arms;
+mod merged_replicas;
 mod served_requests;
 mod tasks;
 mod unit_floor;
@@ -78,6 +79,7 @@ pub fn verdicts(seen: &Evidence<'_>, allowed: &[GateName]) -> Result<Vec<Verdict
         allow(unit_floor::verdict(seen.experiment), allowed, GateName::UnitFloor),
         tasks::verdict(seen.experiment)?,
         allow(served_requests::verdict(seen), allowed, GateName::UnservedRequests),
+        merged_replicas::verdict(seen),
         budget::verdict(seen),
     ])
 }

@@ -215,6 +215,7 @@ mod tests {
         check(KnownModel::Llama31B8, 8, ALL, 41_943_040);
         check(KnownModel::Llama31B8, 16, ALL, 83_886_080);
         check(KnownModel::Llama31B8, 64, ALL, 335_544_320);
+        check(KnownModel::Llama31B8, 1, LoraTargets::Attention, 1_703_936);
         check(KnownModel::Qwen25B7, 1, ALL, 5_046_272);
         check(KnownModel::Qwen25B7, 1, LoraTargets::Attention, 1_261_568);
     }

@@ -26,6 +26,7 @@ fn made_up() -> RouterContext {
         .expect("two names and one specialist");
     let prior = QualityTable::from_fn(1, adapters.len(), |_, _| 0.5).expect("one half is a quality");
     RouterContext {
+        merged: Default::default(),
         replicas: 2,
         adapters: Arc::new(adapters),
         prior: Arc::new(prior.clone()),

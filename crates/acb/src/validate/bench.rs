@@ -90,6 +90,7 @@ pub fn serve(spec: &ClusterSpec, adapters: u32, asks: impl Iterator<Item = Ask>)
     let adapters = Arc::new(Adapters::new((0..adapters).map(entry)).expect("names differ"));
     let cluster = Cluster::new(spec, adapters.clone()).expect("a case describes a possible cluster");
     let context = RouterContext {
+        merged: Default::default(),
         replicas: 1,
         prior: Arc::new(QualityTable::from_fn(1, adapters.len(), |_, _| 0.0).expect("zero is a quality")),
         slo: Slo { ttft_ns: Some(Nanos::from_millis(1000)), tpot_ns: None, e2e_ns: None },

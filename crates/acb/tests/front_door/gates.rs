@@ -97,3 +97,29 @@ fn the_plan_as_registered_has_its_size_and_its_five_indistinct_arms() {
     assert_eq!(plan["estimate"]["requests"], 45_360);
     assert!((plan["estimate"]["gpu_hours"].as_f64().unwrap() - 4.725).abs() < 1e-9);
 }
+
+const MERGED: &str = "cluster.what_if={merged: [{replica: 0, adapter: ADAPTER}]}";
+
+#[test]
+fn an_arm_that_sends_requests_where_an_adapter_is_merged_in_is_refused_by_name() {
+    let merged = MERGED.replace("ADAPTER", "multitask");
+    let blind = "arms.base.policy={kind: round_robin, adapter_choice: base}";
+    let words = ["merged-replicas", "arm base sends", "for base to replica 0, which serves multitask only"];
+    check_refused(&["cluster.replicas=2", &merged, blind], &words);
+}
+
+#[test]
+fn a_what_if_is_in_every_record_and_above_every_table() {
+    let bench = Bench::new();
+    let sets =
+        ["cluster.what_if={alora: {invocation_tokens: 16}}", "cluster.adapter_tiers.prefetch=on_arrival"];
+    let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", *set]).collect();
+    bench.done("run small.yaml --output-dir out", &sets);
+    let rows = std::fs::read_to_string(bench.path("out/small-base-s1/requests.jsonl")).unwrap();
+    let engine = r#""engine":"vllm-0.33.0 (simulated, what-if: alora, prefetch on_arrival)""#;
+    assert!(rows.lines().count() > 0 && rows.lines().all(|row| row.contains(engine)), "{rows}");
+    let report = bench.done("report out --format markdown", &[]).out;
+    for words in ["what-if: alora; no runtime does this today", "what-if: prefetch on_arrival"] {
+        assert!(report.contains(words), "{report}");
+    }
+}

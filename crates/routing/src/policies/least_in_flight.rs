@@ -1,6 +1,6 @@
 //! `least_in_flight`: the replica with the fewest requests in flight, ties to the lowest id.
 //!
-//! Sees own history. Parameter: `adapter_choice`. With the default choice it is the same rule as `semantic`. Counts
+//! Sees own history, and passes over replicas that can't serve the adapter. Parameter: `adapter_choice`. With the default choice it is the same rule as `semantic`. Counts
 //! requests, not their work, and lacks any thought of adapters and prefixes.
 
 use super::AdapterChoice;
@@ -49,7 +49,7 @@ impl RoutingPolicy for LeastInFlight {
     }
     fn route(&mut self, request: &Request, state: &DispatchState, _: &mut Stream) -> Decision {
         let adapter = self.choice.of(request, &state.adapters);
-        Decision { replica: state.least_in_flight(), adapter, reason: Reason::LeastInFlight }
+        Decision { replica: state.least_in_flight_serving(adapter), adapter, reason: Reason::LeastInFlight }
     }
 }
 

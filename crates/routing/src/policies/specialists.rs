@@ -173,7 +173,8 @@ impl Specialists {
         order.sort_unstable_by_key(|&at| (state.replicas[at].in_flight, at));
         for adapter in candidates(request, &state.adapters) {
             state.prefix_match_all(adapter, request, &mut matches);
-            let replicas = order.iter().map(|&at| {
+            let able = order.iter().filter(|&&at| state.replicas[at].serves(adapter));
+            let replicas = able.map(|&at| {
                 let view = &state.replicas[at];
                 (view.id, self.cost(view, adapter, request.prompt.tokens() - matches[at]))
             });
@@ -183,7 +184,7 @@ impl Specialists {
         self.matches = matches;
         self.order = order;
         let best = if found.likely { found.by_value } else { found.by_effort };
-        best.expect("there is always a candidate").decision
+        best.map_or_else(|| nowhere(request, state), |best| best.decision)
     }
 
     /// Weighs one adapter on all replicas, those with fewer requests in flight first: of equal places they are taken.
@@ -239,7 +240,7 @@ impl Specialists {
 
     /// Where the adapter lies on this replica, as far as is known. An adapter in flight is loaded or about to be.
     fn tier(&self, view: &ReplicaView, adapter: AdapterId) -> Tier {
-        if view.in_flight_under(Some(adapter)) > 0 {
+        if view.in_flight_under(Some(adapter)) > 0 || view.merged == Some(adapter) {
             return Tier::Gpu;
         }
         let snapshot = view.scraped.as_ref().map(|s| &s.snapshot);
@@ -259,6 +260,15 @@ impl Specialists {
 
     fn price(&self, cost: Cost) -> f64 {
         self.spec.price_per_server_second * cost.server_ms * 1e-3
+    }
+}
+
+/// What to do with a request that no replica can serve, however it is served: the server will say so.
+fn nowhere(request: &Request, state: &DispatchState) -> Decision {
+    Decision {
+        replica: state.least_in_flight(),
+        adapter: request.required_adapter,
+        reason: Reason::BestEffort,
     }
 }
 

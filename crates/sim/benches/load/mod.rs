@@ -60,6 +60,7 @@ impl Load {
         let cluster = Cluster::new(&spec, adapters.clone()).expect("the cluster is sound");
         let prior = QualityTable::from_fn(1, adapters.len(), |_, _| 0.5).expect("0.5 is a quality");
         let context = RouterContext {
+            merged: Default::default(),
             replicas: self.replicas,
             adapters: adapters.clone(),
             prior: Arc::new(prior),

@@ -9,7 +9,9 @@ const MOST_LENGTHS: usize = 1024;
 impl Replica {
     /// Ends the steps in progress. Who ended is in `outputs`, which is appended to.
     pub(crate) fn end(&mut self, engine: &mut Engine<'_>, outputs: &mut Outputs) {
-        let stretch = self.stretch.take().expect("a step ends once");
+        let stretch = self.stretch.expect("a step ends once");
+        self.settle_adapters(engine.rules, stretch.end());
+        self.stretch = None;
         self.counters.decode_tokens += self.decoding.rows() * stretch.steps;
         self.counters.busy += stretch.end() - stretch.from;
         self.step += stretch.steps;

@@ -93,7 +93,7 @@ impl Replica {
         Self {
             id,
             pool: BlockPool::new(rules.blocks),
-            adapters: AdapterPool::new(adapters),
+            adapters: AdapterPool::new(&rules.adapters),
             queue: Queue::new(adapters),
             overtakes: Overtakes::default(),
             running: Vec::new(),
@@ -141,6 +141,10 @@ impl Replica {
     pub(crate) fn enqueue(&mut self, engine: &mut Engine<'_>, key: JobKey, at: Nanos) -> Option<Nanos> {
         self.queue.push_back(engine.jobs, key);
         let adapter = engine.jobs[key].adapter();
+        if let Some(adapter) = adapter {
+            self.settle_adapters(engine.rules, Exact::from(at));
+            self.adapters.asked(adapter, &engine.rules.adapters, at);
+        }
         let may_enter = self.door == Door::Open && adapter.is_none_or(|a| self.has_slot(engine.rules, a));
         if may_enter { self.cut(at) } else { None }
     }
@@ -188,6 +192,13 @@ impl Replica {
     /// Takes an adapter that nobody uses out of its slot and host memory.
     pub(crate) fn drop_adapter(&mut self, adapter: AdapterId, rules: &Rules) {
         self.adapters.forget(adapter, &rules.adapters);
+    }
+
+    /// Takes in the adapters that were read ahead of need by `at`.
+    fn settle_adapters(&mut self, rules: &Rules, at: Exact) {
+        if self.adapters.awaits_any() {
+            self.adapters.settle(&rules.adapters, at, (self.step, self.stretch.as_ref()));
+        }
     }
 
     fn has_slot(&self, rules: &Rules, adapter: AdapterId) -> bool {

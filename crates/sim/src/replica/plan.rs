@@ -25,6 +25,7 @@ impl Replica {
             return None;
         }
         self.now = self.now.max(Exact::from(at));
+        self.settle_adapters(engine.rules, self.now);
         let pass = match self.plan_together(engine) {
             Some(pass) => pass,
             None => self.plan_one_by_one(engine),
@@ -165,15 +166,17 @@ impl Replica {
 
     /// Brings the adapters of newly admitted requests into slots; the whole step waits.
     fn load_adapters(&mut self, engine: &mut Engine<'_>) -> Exact {
-        let mut wait = Exact::ZERO;
+        if self.to_load.is_empty() {
+            return Exact::ZERO;
+        }
         self.to_load.sort_unstable();
+        self.adapters.begin_loads(self.now);
         for (adapter, key) in self.to_load.drain(..) {
-            if let Some((load, stall)) = self.adapters.load(adapter, &engine.rules.adapters) {
+            if let Some(load) = self.adapters.load(adapter, &engine.rules.adapters) {
                 engine.jobs[key].adapter_load.get_or_insert(load);
-                wait += stall;
             }
         }
-        wait
+        self.adapters.end_loads()
     }
 
     fn stretch_of(&mut self, engine: &Engine<'_>, load: Exact) -> Stretch {
@@ -207,7 +210,7 @@ impl Replica {
             if job.is_decode() {
                 batch.add_row(job.computed, job.adapter().is_some());
             } else {
-                batch.add_prefill(job.computed, tokens, job.adapter().is_some());
+                batch.add_prefill(job.computed, tokens, engine.rules.adapted(job, tokens));
             }
         }
         let everybody = self.planned.len() as u64 + self.decoding.rows() == self.running.len() as u64;

@@ -16,6 +16,7 @@ impl Replica {
     /// What a scrape at `at` shows.
     pub(crate) fn snapshot(&mut self, engine: &Engine<'_>, at: Nanos) -> ReplicaSnapshot {
         self.settle_at(at);
+        self.settle_adapters(engine.rules, at.into());
         let rest = |&key| u64::from(engine.jobs[key].tokens() - engine.jobs[key].computed);
         let stepwise: u64 = self.stepwise.iter().map(rest).sum();
         ReplicaSnapshot {
@@ -42,6 +43,7 @@ impl Replica {
     /// The row of `server.jsonl` at `at`.
     pub(crate) fn row(&mut self, engine: &Engine<'_>, adapters: &Adapters, at: Nanos) -> ServerRow {
         let steps = self.settle_at(at);
+        self.settle_adapters(engine.rules, at.into());
         let rules = engine.rules;
         let block_bytes = u64::from(rules.block) * rules.kv_bytes_per_token;
         let bytes = |blocks: u32| Some(u64::from(blocks) * block_bytes);
@@ -81,6 +83,9 @@ impl Replica {
             kv_evictions: Some(self.pool.evictions()),
             adapter_loads_cpu: Some(adapters.loads_cpu),
             adapter_loads_disk: Some(adapters.loads_disk),
+            adapter_loads_remote: Some(adapters.loads_remote),
+            adapter_prefetches: Some(adapters.prefetches),
+            adapter_prefetches_dropped: Some(adapters.prefetches_dropped),
             adapter_evictions_gpu: Some(adapters.evictions_gpu),
             adapter_evictions_cpu: Some(adapters.evictions_cpu),
             adapter_stall_ns: Some(adapters.stall.floor()),

@@ -3,6 +3,7 @@
 
 use super::adder::{Adder, First, Portion, Verdict};
 use super::drainer::Demand;
+use super::plan::note_load;
 use super::rules::LoraRules;
 use super::slots::{Beside, Holder, fits};
 use super::{Lora, Replica};
@@ -151,6 +152,12 @@ impl Replica {
         job.computed = job.shared.tokens;
         job.stage = Stage::Stepwise;
         self.count_look_up(job, condition);
+        let overlap = engine.rules.sglang().lora.as_ref().is_some_and(|lora| lora.overlap);
+        if let Some(lora) = self.lora.as_mut().filter(|_| overlap)
+            && let Some(load) = lora.slots.take_brought(job.adapter())
+        {
+            note_load(&mut job.adapter_load, load.from, load.stall_ns);
+        }
         if job.admitted.is_none() {
             job.admitted = Some(self.now.floor());
             job.overtaken = self.overtakes.admit(job.arrival, oldest);
@@ -222,7 +229,8 @@ impl Check<'_> {
         let with = (self.rules, &engine.rules.adapters, self.now);
         let state = self.lora.slots.load_beside(holder, &pass.holders, with, self.missing);
         for adapter in self.missing.drain(..) {
-            self.lora.count_load(adapter);
+            let from = self.lora.count_load(adapter);
+            self.lora.slots.note_beside(adapter, from, self.now);
         }
         state == Beside::Ready
     }

@@ -5,7 +5,6 @@ use super::{Activity, Doing, Replica};
 use crate::exact::Stretch;
 use crate::jobs::{JobKey, Stage};
 use crate::replica::{Engine, Outputs};
-use acb_types::Tier;
 
 /// Kept step lengths beyond which those that nobody needs are forgotten.
 const MOST_LENGTHS: usize = 1024;
@@ -25,15 +24,15 @@ impl Replica {
                 self.refreshes += if self.refreshing { skipped } else { 0 };
                 self.end_decode(engine, stretch);
             }
-            Doing::Read { key, adapter } => {
+            Doing::Read { key, adapter, from } => {
                 self.counters.busy += stretch.end() - stretch.from;
                 if let (Some(lora), Some(rules)) = (&mut self.lora, &engine.rules.sglang().lora) {
                     lora.registry.read(adapter, rules);
-                    lora.unused[adapter.index()] = true;
+                    lora.unused[adapter.index()] = Some(from);
                     lora.loads.stall += stretch.first;
                     let still_waits = lora.registry.waiting().front() == Some(&key);
                     if still_waits && engine.jobs[key].adapter() == Some(adapter) {
-                        note_load(&mut engine.jobs[key].adapter_load, Tier::Disk, stretch.first.floor());
+                        note_load(&mut engine.jobs[key].adapter_load, from, stretch.first.floor());
                     }
                 }
             }

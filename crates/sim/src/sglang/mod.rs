@@ -39,14 +39,16 @@ mod tree;
 pub(crate) use memory::Shared;
 pub(crate) use rules::SglangRules;
 
+use crate::adapters::AdapterCosts;
 use crate::decode::Decoding;
 use crate::exact::{Exact, Stretch};
 use crate::jobs::{JobKey, Jobs, Progress, Stage};
+use crate::loads::Disk;
 use crate::overtakes::Overtakes;
 use crate::queue::Queue;
 use crate::replica::{Counters, Engine, GivenUp};
 use crate::rules::Rules;
-use acb_types::{AdapterId, Nanos, ReplicaId};
+use acb_types::{AdapterId, Nanos, ReplicaId, Tier};
 use drainer::Drainer;
 use memory::Memory;
 use ratio::{NewTokenRatio, Remaining};
@@ -60,8 +62,8 @@ enum Doing {
     Extend { mixed: bool },
     /// Decoding; whether requests wait and are looked at before each step, and whether the first step had to retract.
     Decode { looking: bool, retracted: bool },
-    /// Reading an adapter from disk for this request.
-    Read { key: JobKey, adapter: AdapterId },
+    /// Reading an adapter for this request.
+    Read { key: JobKey, adapter: AdapterId, from: Tier },
     /// Nothing, until an adapter that was sent for is in its slot.
     Idle,
 }
@@ -112,6 +114,7 @@ impl Users {
 struct Loads {
     from_cpu: u64,
     from_disk: u64,
+    from_remote: u64,
     stall: Exact,
 }
 
@@ -121,9 +124,19 @@ struct Lora {
     slots: Slots,
     registry: Registry,
     drainer: Drainer,
-    /// Adapters read from disk since they were last in a slot.
-    unused: Vec<bool>,
+    disk: Disk,
+    /// By adapter, where it was before it was read; `None` once it was in a slot, and for those loaded at start.
+    unused: Vec<Option<Tier>>,
     loads: Loads,
+}
+
+/// The disk after the server has loaded every adapter once, in the order of the catalogue.
+fn loaded_at_start(costs: &AdapterCosts, adapters: usize) -> Disk {
+    let mut disk = Disk::new(adapters);
+    for adapter in (0..adapters as u32).map(AdapterId) {
+        disk.read(adapter, costs);
+    }
+    disk
 }
 
 /// One replica.
@@ -170,11 +183,13 @@ impl Replica {
     /// An idle replica with empty memory, in a cluster with so many adapters.
     pub(crate) fn new(id: ReplicaId, rules: &Rules, adapters: usize) -> Self {
         let sglang = rules.sglang();
+        let costs = &rules.adapters;
         let lora = sglang.lora.as_ref().map(|rules| Lora {
             slots: Slots::new(),
             registry: Registry::new(rules),
             drainer: Drainer::default(),
-            unused: vec![false; adapters],
+            disk: loaded_at_start(costs, adapters),
+            unused: vec![None; adapters],
             loads: Loads::default(),
         });
         Self {

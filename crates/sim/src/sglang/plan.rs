@@ -43,8 +43,8 @@ impl Replica {
                 Next::Enter(key) => self.admit_to_queue(engine, key, self.now),
                 Next::Read(key) => {
                     let adapter = adapter_of(key);
-                    let doing = Doing::Read { key, adapter };
-                    return Some(self.once(doing, engine.rules.adapters.cpu_load(adapter)));
+                    let (from, length) = lora.disk.read(adapter, &engine.rules.adapters);
+                    return Some(self.once(Doing::Read { key, adapter, from }, length));
                 }
             }
         }
@@ -106,7 +106,7 @@ impl Replica {
         let mut holders: Vec<Holder> = if mixed { self.users.present.clone() } else { Vec::new() };
         for &(key, tokens) in &self.extending {
             let job = &engine.jobs[key];
-            batch.add_prefill(job.computed, tokens, job.adapter().is_some());
+            batch.add_prefill(job.computed, tokens, engine.rules.adapted(job, tokens));
             holders.push(job.adapter());
         }
         holders.sort_unstable();
@@ -219,12 +219,12 @@ pub(super) fn note_load(load: &mut Option<AdapterLoad>, from: Tier, stall: Nanos
 impl Lora {
     /// Counts a copy into a slot and says where the weights were.
     pub(super) fn count_load(&mut self, adapter: AdapterId) -> Tier {
-        if std::mem::take(&mut self.unused[adapter.index()]) {
-            self.loads.from_disk += 1;
-            Tier::Disk
-        } else {
-            self.loads.from_cpu += 1;
-            Tier::Cpu
-        }
+        let from = self.unused[adapter.index()].take().unwrap_or(Tier::Cpu);
+        *match from {
+            Tier::Gpu | Tier::Cpu => &mut self.loads.from_cpu,
+            Tier::Disk => &mut self.loads.from_disk,
+            Tier::Remote => &mut self.loads.from_remote,
+        } += 1;
+        from
     }
 }

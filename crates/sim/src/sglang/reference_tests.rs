@@ -94,7 +94,7 @@ impl Reference {
         let mut batch = Batch::default();
         if !planned.is_empty() {
             for &(key, tokens) in &planned {
-                batch.add_prefill(self.jobs[key].computed, tokens, false);
+                batch.add_prefill(self.jobs[key].computed, tokens, 0);
             }
             self.now += self.rules.latency.step_time(&batch);
             return self.end_prefill(&planned);

@@ -8,7 +8,7 @@ use super::rules::LoraRules;
 use crate::LoraEvictionPolicy;
 use crate::adapters::AdapterCosts;
 use crate::exact::Exact;
-use acb_types::AdapterId;
+use acb_types::{AdapterId, AdapterLoad, Tier};
 
 /// What a slot holds: an adapter, or the base model.
 pub(super) type Holder = Option<AdapterId>;
@@ -20,6 +20,8 @@ struct Slot {
     stamp: u64,
     /// When its weights are there; copies made by a step itself are there at once.
     ready: Exact,
+    /// The copy beside the computation that brought it, until the first request that it was made for enters.
+    brought: Option<AdapterLoad>,
 }
 
 /// How a load beside the computation stands.
@@ -44,7 +46,7 @@ pub(super) struct Slots {
 impl Slots {
     /// As at start: the base model has a slot, and the others are empty.
     pub(super) fn new() -> Self {
-        let base = Slot { holder: None, stamp: 0, ready: Exact::ZERO };
+        let base = Slot { holder: None, stamp: 0, ready: Exact::ZERO, brought: None };
         Self { slots: vec![base], marks: 0, copied: Exact::ZERO, evictions: 0 }
     }
 
@@ -78,7 +80,7 @@ impl Slots {
             if self.slots.len() == rules.slots {
                 self.evict(batch, rules);
             }
-            self.slots.push(Slot { holder, stamp, ready: Exact::ZERO });
+            self.slots.push(Slot { holder, stamp, ready: Exact::ZERO, brought: None });
             missing.extend(holder);
         }
     }
@@ -132,6 +134,19 @@ impl Slots {
         let slot = self.slots.iter_mut().find(|slot| slot.holder == holder);
         slot.expect("room was just made").ready = ready;
         if ready <= now { Beside::Ready } else { Beside::NotYet }
+    }
+
+    /// An adapter is being copied beside the computation since `now`, from this tier.
+    pub(super) fn note_beside(&mut self, adapter: AdapterId, from: Tier, now: Exact) {
+        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.holder == Some(adapter)) {
+            let stall_ns = (slot.ready.max(now) - now).floor();
+            slot.brought = Some(AdapterLoad { from, stall_ns });
+        }
+    }
+
+    /// A request enters with weights that were copied beside the computation: their load, if it is the first.
+    pub(super) fn take_brought(&mut self, holder: Holder) -> Option<AdapterLoad> {
+        self.slots.iter_mut().find(|slot| slot.holder == holder)?.brought.take()
     }
 
     /// When the next copy beside the computation is done, after `now`.

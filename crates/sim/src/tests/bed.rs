@@ -208,7 +208,13 @@ pub fn trained() -> Arc<Adapters> {
 }
 
 pub fn router(spec: &ClusterSpec, adapters: &Arc<Adapters>, policy: &PolicySpec) -> Router {
+    let merged = spec
+        .what_if
+        .merged
+        .iter()
+        .map(|one| (ReplicaId(one.replica), adapters.by_name(&one.adapter).unwrap()));
     let context = RouterContext {
+        merged: merged.collect(),
         replicas: spec.replicas,
         adapters: adapters.clone(),
         prior: Arc::new(QualityTable::from_fn(1, adapters.len(), |_, _| 0.5).unwrap()),

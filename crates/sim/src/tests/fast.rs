@@ -2,7 +2,7 @@
 
 use super::bed::{Ask, adapters, cluster, profile, run, vllm};
 use super::reference;
-use crate::{CacheCondition, ClusterSpec, Profile, ProfileSpec};
+use crate::{Alora, CacheCondition, ClusterSpec, Profile, ProfileSpec, RemoteTier};
 use acb_types::{ContentId, RequestId};
 use proptest::prelude::*;
 
@@ -67,10 +67,30 @@ pub fn specs() -> impl Strategy<Value = ClusterSpec> {
     })
 }
 
+/// A cluster with adapters behind a network, loads at a time, and activated LoRA; nothing is read ahead, which the slow
+/// scheduler does not know.
+fn specs_beyond() -> impl Strategy<Value = ClusterSpec> {
+    let remote = prop::option::of((0.0f64..20.0, 1.0f64..100.0, prop::option::of(1u32..4)));
+    (specs(), remote, 1u32..4, prop::option::of(1u32..40)).prop_map(
+        |(mut spec, remote, at_once, invocation)| {
+            spec.adapter_tiers.loads_at_once = at_once;
+            spec.adapter_tiers.remote = remote.map(|(latency_ms, mb_per_s, max_disk_loras)| RemoteTier {
+                latency_ms,
+                mb_per_s,
+                max_disk_loras,
+            });
+            spec.what_if.alora = invocation.map(|invocation_tokens| Alora { invocation_tokens });
+            spec
+        },
+    )
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn the_engine_agrees_with_the_scheduler_to_the_letter(asks in asks(), spec in specs()) {
+    fn the_engine_agrees_with_the_scheduler_to_the_letter(
+        asks in asks(), spec in prop_oneof![specs(), specs_beyond()],
+    ) {
         let asks = with_turns(&asks, run(&spec, &asks).totals.end.0);
         let ran = run(&spec, &asks);
         let expected = reference::serve(&spec, &asks, &adapters(6), &ran.by_id);

@@ -107,7 +107,7 @@ fn every_policy_gets_what_it_declares_and_serves_every_request() {
 }
 
 /// A replica that serves everything from time 0 and is cut short at these times; the ends of all answers.
-fn served_with_cuts(spec: &ClusterSpec, asks: &[Ask], cuts: &[u64]) -> Vec<Option<Nanos>> {
+pub fn served_with_cuts(spec: &ClusterSpec, asks: &[Ask], cuts: &[u64]) -> Vec<Option<Nanos>> {
     let catalogue = adapters(6);
     let rules = Rules::new(spec, &spec.latency_profile().unwrap(), spec.kv_blocks().unwrap(), &catalogue);
     let (mut jobs, mut replica) = (Jobs::default(), Replica::new(ReplicaId(0), &rules, 6));

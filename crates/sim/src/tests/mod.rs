@@ -7,4 +7,6 @@ mod reference;
 pub(crate) mod sglang_laws;
 mod sglang_worked_examples;
 mod stepped;
+mod tiers;
+mod what_ifs;
 mod worked_examples;

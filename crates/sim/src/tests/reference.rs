@@ -7,7 +7,7 @@ use crate::exact::Exact;
 use crate::latency::{Batch, Latency, Slots};
 use crate::rules::{namespace, salted};
 use crate::{CacheCondition, ClusterSpec};
-use acb_types::{AdapterId, Adapters, ContentId, Nanos, Outcome, Request, Segment};
+use acb_types::{AdapterId, Adapters, ContentId, Nanos, Outcome, Prompt, Request, Segment};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The block pool with a queue and a map.
@@ -115,12 +115,13 @@ pub struct Expected {
 /// Serves the same requests as `kept` says were sent where, with the decisions that it says were taken.
 pub fn serve(spec: &ClusterSpec, asks: &[Ask], adapters: &Adapters, sent: &[Kept]) -> Expected {
     let profile = spec.latency_profile().unwrap();
+    let costs = AdapterCosts::new(adapters, spec, &profile);
     let mut reference = Reference {
         spec,
         latency: Latency::new(&profile, Slots::of(spec)),
-        costs: AdapterCosts::new(adapters, spec, &profile),
         pool: Pool::new(spec.kv_blocks().unwrap() as u32),
-        adapters: AdapterPool::new(adapters.len()),
+        adapters: AdapterPool::new(&costs),
+        costs,
         jobs: Vec::new(),
         waiting: VecDeque::new(),
         running: Vec::new(),
@@ -150,7 +151,7 @@ impl Reference<'_> {
         whole.push(Segment { content: ContentId::of_output(request.id), tokens: ask.answer });
         let name = kept.decision.adapter.map(|a| adapters.get(a).name.as_str());
         let namespace = salted(namespace(name.map(|n| (n, n))), request.cache_salt);
-        let hashes = whole.block_hashes(namespace, self.spec.vllm().block_size).collect();
+        let hashes = self.hashes(&whole, namespace, &request, kept.decision.adapter);
         let blank = Kept {
             outcome: Outcome::Ok,
             admitted: None,
@@ -176,6 +177,27 @@ impl Reference<'_> {
             last_token: Exact::ZERO,
             itl_max: Exact::ZERO,
         }
+    }
+
+    /// Hashes of the full blocks: of an adapter's, those that end before the invocation are base's, and the others belong to
+    /// the adapter and to the block at which it begins.
+    fn hashes(&self, whole: &Prompt, own: u64, request: &Request, adapter: Option<AdapterId>) -> Vec<u64> {
+        let block = self.spec.vllm().block_size;
+        let Some(alora) = self.spec.what_if.alora.as_ref().filter(|_| adapter.is_some()) else {
+            return whole.block_hashes(own, block).collect();
+        };
+        let before = request.prompt.tokens().saturating_sub(alora.invocation_tokens) / block;
+        let base = whole.block_hashes(salted(namespace(None), request.cache_salt), block);
+        let adapted = whole.block_hashes(salted(own, Some(u64::from(before))), block);
+        base.take(before as usize).chain(adapted.skip(before as usize)).collect()
+    }
+
+    /// Of the tokens of a step, those from the invocation on.
+    fn adapted(&self, job: &Job, tokens: u32) -> u32 {
+        let invocation = self.spec.what_if.alora.as_ref().map_or(u32::MAX, |alora| alora.invocation_tokens);
+        let from = job.request.prompt.tokens().saturating_sub(invocation);
+        let under_adapter = (job.computed..job.computed + tokens).filter(|&token| token >= from).count();
+        if job.adapter().is_some() { under_adapter as u32 } else { 0 }
     }
 
     fn rejected(&self, job: &Job) -> bool {
@@ -216,7 +238,7 @@ impl Reference<'_> {
         if !preempted {
             self.second_pass(now, &mut scheduled, &mut budget, &mut newcomers);
         }
-        let load = self.load(&newcomers);
+        let load = self.load(&newcomers, now);
         let end = now + self.latency.step_time(&self.batch(&scheduled)) + load;
         self.step += 1;
         self.emit(end, &scheduled);
@@ -363,8 +385,8 @@ impl Reference<'_> {
         self.running.push(index);
     }
 
-    fn load(&mut self, newcomers: &[usize]) -> Exact {
-        let mut wait = Exact::ZERO;
+    fn load(&mut self, newcomers: &[usize], now: Exact) -> Exact {
+        self.adapters.begin_loads(now);
         let mut wanted: BTreeMap<AdapterId, usize> = BTreeMap::new();
         for &job in newcomers {
             if let Some(adapter) = self.jobs[job].adapter() {
@@ -373,12 +395,11 @@ impl Reference<'_> {
             }
         }
         for (adapter, job) in wanted {
-            if let Some((load, stall)) = self.adapters.load(adapter, &self.costs) {
+            if let Some(load) = self.adapters.load(adapter, &self.costs) {
                 self.jobs[job].kept.load.get_or_insert(load);
-                wait += stall;
             }
         }
-        wait
+        self.adapters.end_loads()
     }
 
     fn batch(&self, scheduled: &[(usize, u32)]) -> Batch {
@@ -390,7 +411,7 @@ impl Reference<'_> {
             if job.produced > 0 && job.computed + 1 == job.tokens() {
                 batch.add_row(job.computed, job.adapter().is_some());
             } else {
-                batch.add_prefill(job.computed, tokens, job.adapter().is_some());
+                batch.add_prefill(job.computed, tokens, self.adapted(job, tokens));
             }
         }
         batch.adapters = adapters.len() as u64;

@@ -259,6 +259,10 @@ fn with_overlap_loading_the_request_waits_and_the_others_go_on() {
     let (base, other) = (&ran.by_id[0], &ran.by_id[1]);
     assert!(base.first.unwrap() < 3 * MS);
     assert!((5 * MS..7 * MS).contains(&other.admitted.unwrap()), "{:?}", other.admitted);
+    assert_eq!(
+        (base.load, other.load),
+        (None, Some(AdapterLoad { from: Tier::Cpu, stall_ns: Nanos(5 * MS) }))
+    );
     assert_eq!(ran.rows.last().unwrap().counters.adapter_stall_ns, Some(Nanos::ZERO));
 }
 
