@@ -4,6 +4,8 @@
 //! What a sample is too small for is [`StatsError::NotEstimable`] with the size that would do, never a number.
 
 mod error;
+mod goodness;
+mod histogram;
 mod interval;
 mod multiplicity;
 mod normal;
@@ -15,6 +17,8 @@ mod spread;
 mod t_test;
 
 pub use error::StatsError;
+pub use goodness::{KsTest, kolmogorov_smirnov, unit_gamma_cdf};
+pub use histogram::Histogram;
 pub use interval::Interval;
 pub use multiplicity::{benjamini_hochberg, blocks_needed, hochberg, holm};
 pub use proportion::{clopper_pearson, wilson};
