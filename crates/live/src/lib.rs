@@ -4,11 +4,16 @@
 //! does not know what an experiment is, and it computes no statistics beyond the check of its own run.
 
 mod call;
+pub mod check;
 mod client;
 mod clock;
+mod cpu;
 mod delta;
+pub mod load;
 mod measures;
 mod observation;
+mod pacer;
+mod recorder;
 mod sse;
 mod stream;
 mod target;
@@ -16,6 +21,7 @@ mod target;
 pub use call::{Call, Text};
 pub use client::{Client, ClientError, ClientOptions};
 pub use clock::Clock;
+pub use cpu::{process_cpu, thread_cpu};
 pub use measures::Gap;
 pub use observation::{Channel, ConnectFault, Connection, Ending, Observation, TokenEvent, Usage};
 pub use sse::{EVENT_LIMIT, EventTooLong, SseDecoder, SseEvent};
@@ -24,3 +30,5 @@ pub use target::{Authorities, Protocol, Secret, Target, TargetError};
 
 #[cfg(test)]
 mod stream_tests;
+#[cfg(test)]
+mod testing;

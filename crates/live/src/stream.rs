@@ -94,6 +94,12 @@ impl StreamReader {
         Wanted::More
     }
 
+    /// Whether a token has come.
+    #[must_use]
+    pub fn has_token(&self) -> bool {
+        !self.seen.token_events.is_empty()
+    }
+
     /// Writes what was seen into `observation`, its ending included. `ended_ns` stays the caller's.
     pub fn finish(self, end: BodyEnd, observation: &mut Observation) {
         let mut seen = self.seen;

@@ -52,6 +52,11 @@ impl Answer {
         }
     }
 
+    /// Whether a token has come.
+    pub fn has_token(&self) -> bool {
+        matches!(self, Self::Stream(reader) if reader.has_token())
+    }
+
     /// Writes what was seen into `observation`, its ending included.
     pub fn finish(self, end: BodyEnd, observation: &mut Observation) {
         let (ending, body) = match self {

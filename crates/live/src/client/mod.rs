@@ -100,18 +100,28 @@ impl Client {
     ///
     /// To give up, and to time out, is to close the connection: an engine stops generating when it sees that.
     pub async fn exchange_unless(&self, call: Call, cancelled: impl Future<Output = ()>) -> Observation {
+        self.exchange_telling(call, cancelled, || ()).await
+    }
+
+    /// As [`Client::exchange_unless`]; `first_token` is called as soon as the first token has been read.
+    pub async fn exchange_telling(
+        &self,
+        call: Call,
+        cancelled: impl Future<Output = ()>,
+        first_token: impl FnOnce(),
+    ) -> Observation {
         let bound = Duration::from_nanos(call.timeout_ns.0);
         let mut progress = Progress::new(self.clock.now());
         let over = tokio::select! {
             biased;
-            over = self.run(call, &mut progress) => over,
+            over = self.run(call, &mut progress, first_token) => over,
             () = cancelled => Over::given_up(&progress, BodyEnd::Cancelled, Ending::Cancelled),
             () = tokio::time::sleep(bound) => Over::given_up(&progress, BodyEnd::TimedOut, Ending::TimedOut),
         };
         self.finish(progress, over)
     }
 
-    async fn run(&self, call: Call, progress: &mut Progress) -> Over {
+    async fn run(&self, call: Call, progress: &mut Progress, first_token: impl FnOnce()) -> Over {
         let text = call.text;
         let (mut connection, response) = match self.send(call, &mut progress.observation).await {
             Ok(sent) => sent,
@@ -119,7 +129,7 @@ impl Client {
         };
         progress.head(&response, &connection);
         let answer = progress.answer.insert(Answer::of(&response, text));
-        let end = read_body(&mut connection, response.into_body(), answer).await;
+        let end = read_body(&mut connection, response.into_body(), answer, first_token).await;
         if matches!(end, BodyEnd::Closed(_)) {
             self.pool.put(connection, self.clock.now());
         }
@@ -240,7 +250,13 @@ impl Over {
     }
 }
 
-async fn read_body(connection: &mut Connection, mut body: Incoming, answer: &mut Answer) -> BodyEnd {
+async fn read_body(
+    connection: &mut Connection,
+    mut body: Incoming,
+    answer: &mut Answer,
+    first_token: impl FnOnce(),
+) -> BodyEnd {
+    let mut untold = Some(first_token);
     loop {
         let frame = connection.drive(body.frame()).await;
         let at = connection.stamps.read().expect("an answer's head was read");
@@ -249,7 +265,13 @@ async fn read_body(connection: &mut Connection, mut body: Incoming, answer: &mut
             Some(Err(error)) => return BodyEnd::Broken(chain(&error).into()),
             Some(Ok(frame)) => {
                 let Some(piece) = frame.data_ref() else { continue };
-                if answer.read(at, piece) == Wanted::Nothing {
+                let wanted = answer.read(at, piece);
+                if answer.has_token()
+                    && let Some(tell) = untold.take()
+                {
+                    tell();
+                }
+                if wanted == Wanted::Nothing {
                     return BodyEnd::Broken("the rest was not wanted".into());
                 }
             }
