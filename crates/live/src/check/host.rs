@@ -40,6 +40,8 @@ pub struct HostFacts {
     pub peak_in_flight: u32,
     /// The most that were allowed; absent: no limit.
     pub max_in_flight: Option<u32>,
+    /// Requests that were due and never sent, because there was no place for them before the end.
+    pub never_sent: u64,
     /// Descriptors that the process may have; absent: no limit.
     pub descriptors: Option<u64>,
     /// Connections that found no descriptor.

@@ -83,6 +83,8 @@ pub enum Fault {
         of: u64,
         /// Places.
         max_in_flight: u32,
+        /// Requests that found none before the end, and were never sent.
+        never_sent: u64,
     },
     /// The client computed nearly all the time.
     ClientCpu {
@@ -135,9 +137,9 @@ impl fmt::Display for Fault {
                 f,
                 "gaps between sends do not follow the law asked for: p {sent_p:.2e}, scheduled p {due_p:.2e}"
             ),
-            Self::NotOpenLoop { held, of, max_in_flight } => write!(
+            Self::NotOpenLoop { held, of, max_in_flight, never_sent } => write!(
                 f,
-                "not open loop: {held} of {of} requests waited for one of {max_in_flight} places; raise the limit or call the load closed"
+                "not open loop: {held} of {of} requests waited for one of {max_in_flight} places, {never_sent} more were never sent; raise the limit or call the load closed"
             ),
             Self::ClientCpu { share } => write!(
                 f,
@@ -283,8 +285,9 @@ fn gap_law(sends: &SendFacts, limits: &Thresholds) -> Option<Fault> {
 
 fn held(sends: &SendFacts, host: &HostFacts) -> Option<Fault> {
     let max_in_flight = host.max_in_flight?;
-    let fault = Fault::NotOpenLoop { held: sends.held, of: sends.sends, max_in_flight };
-    (sends.open_loop && sends.held > 0).then_some(fault)
+    let (held, of, never_sent) = (sends.held, sends.sends, host.never_sent);
+    let fault = Fault::NotOpenLoop { held, of, max_in_flight, never_sent };
+    (sends.open_loop && held + never_sent > 0).then_some(fault)
 }
 
 /// More than four standard errors of a Poisson count away from the rate asked for.

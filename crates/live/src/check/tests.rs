@@ -100,9 +100,9 @@ fn a_full_cap_makes_the_load_not_open_and_its_waits_are_not_the_clients_lag() {
         let held = if number % 4 == 0 { Held::Yes } else { Held::No };
         sends.add(&Send { number, due, sent: due + late, connecting: Nanos::ZERO, held });
     }
-    let host = HostFacts { max_in_flight: Some(256), ..HostFacts::default() };
+    let host = HostFacts { max_in_flight: Some(256), never_sent: 3, ..HostFacts::default() };
     let seen = RunCheck::judge(sends.facts(), host, &Thresholds::default());
-    let wanted = Fault::NotOpenLoop { held: 250, of: 1000, max_in_flight: 256 };
+    let wanted = Fault::NotOpenLoop { held: 250, of: 1000, max_in_flight: 256, never_sent: 3 };
     assert!(seen.faults.contains(&wanted), "{:?}", seen.faults);
     assert!(seen.sends.lag_max_ns.unwrap() < Nanos(50_000), "{:?}", seen.sends);
 }

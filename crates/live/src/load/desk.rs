@@ -48,6 +48,7 @@ struct State<S> {
     in_flight: u32,
     peak: u32,
     taken: u64,
+    never_sent: u64,
     closed: bool,
     /// The last time at which a full house lost a request: what was due before it has waited.
     full_until: Option<Nanos>,
@@ -59,6 +60,7 @@ struct State<S> {
 pub(crate) struct Cleared<S> {
     pub source: S,
     pub taken: u64,
+    pub never_sent: u64,
     pub peak: u32,
 }
 
@@ -71,6 +73,7 @@ impl<S: RequestSource> Desk<S> {
             in_flight: 0,
             peak: 0,
             taken: 0,
+            never_sent: 0,
             closed: false,
             full_until: None,
             planned: None,
@@ -143,7 +146,8 @@ impl<S: RequestSource> Desk<S> {
     /// The source again, and what was done with it.
     pub fn clear(self) -> Cleared<S> {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Cleared { source: state.source, taken: state.taken, peak: state.peak }
+        let State { source, taken, never_sent, peak, .. } = state;
+        Cleared { source, taken, never_sent, peak }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<S>> {
@@ -154,20 +158,33 @@ impl<S: RequestSource> Desk<S> {
 impl<S: RequestSource> State<S> {
     fn step(&mut self, desk: &Desk<S>) -> Step<Dispatched> {
         let now = desk.clock.now();
-        self.closed |= desk.stopped() || self.taken >= self.bounds.requests || now >= self.bounds.end;
+        let end = self.bounds.end;
+        let full = self.bounds.in_flight == Some(self.in_flight);
+        self.closed |= desk.stopped() || self.taken >= self.bounds.requests;
         if self.closed {
             return Step::Done;
         }
-        let due = self.source.next_due().filter(|due| *due < self.bounds.end);
-        match due {
+        // A bell rings before the end of time.
+        let until_end = if end < Nanos::MAX { Step::Until(end) } else { Step::Wait };
+        match self.source.next_due().filter(|due| *due < end) {
+            None if self.in_flight == 0 || now >= end => self.close(),
             // An answer may still bring a turn that is due before the end.
-            None if self.in_flight > 0 && self.bounds.end < Nanos::MAX => Step::Until(self.bounds.end),
-            None if self.in_flight > 0 => Step::Wait,
-            None => self.close(),
+            None => until_end,
             Some(due) if due > now => Step::Until(due),
-            Some(_) if self.bounds.in_flight == Some(self.in_flight) => Step::Wait,
+            Some(_) if full && now >= end => self.give_up(),
+            Some(_) if full => until_end,
+            // Also after the end: what was due before it and is only late is sent.
             Some(_) => self.take(now),
         }
+    }
+
+    /// What was due before the end and had no place until then is not sent any more, and counted.
+    fn give_up(&mut self) -> Step<Dispatched> {
+        while self.source.next_due().is_some_and(|due| due < self.bounds.end) && self.source.take().is_some()
+        {
+            self.never_sent += 1;
+        }
+        self.close()
     }
 
     fn close(&mut self) -> Step<Dispatched> {

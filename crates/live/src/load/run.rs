@@ -196,9 +196,10 @@ where
     facts.stopped = shared.desk.stopped();
     let shared = Arc::into_inner(shared).expect("every task has ended with the runtime");
     let Shared { desk, pen, .. } = shared;
-    let Cleared { source, taken, peak } = desk.clear();
+    let Cleared { source, taken, never_sent, peak } = desk.clear();
     drop(pen);
     facts.peak_in_flight = peak;
+    facts.never_sent = never_sent;
     Ok(conclude(source, taken, recorder.finish(), facts, &thresholds))
 }
 

@@ -136,10 +136,20 @@ fn a_full_cap_marks_an_open_loop_as_not_open() {
     let end = ran(load);
     assert_eq!(end.check.host.peak_in_flight, 2);
     let held = end.check.faults.iter().find_map(|fault| match fault {
-        Fault::NotOpenLoop { held, of: 60, max_in_flight: 2 } => Some(*held),
+        Fault::NotOpenLoop { held, of: 60, max_in_flight: 2, never_sent: 0 } => Some(*held),
         _ => None,
     });
     assert!(held.is_some_and(|held| held > 30), "{:?}", end.check.faults);
+}
+
+#[test]
+fn what_finds_no_place_before_the_end_is_counted_as_never_sent() {
+    let server = server(Script { fault: ServerFault::Stall, ..script(5, 1, 16) });
+    let mut load = load(&spec(Arrivals::Constant { rate_rps: 100.0 }, 1000), &[&server]);
+    load.limits = Limits { duration: Some(ms(300)), max_in_flight: Some(4), grace: ms(100), ..load.limits };
+    let end = ran(load);
+    assert_eq!((end.sent, end.check.host.never_sent), (4, 26), "{:?}", end.check.faults);
+    assert!(!end.check.is_valid());
 }
 
 #[test]
