@@ -38,6 +38,8 @@ const COMMANDS: &[&[&str]] = &[
     &["trace", "info"],
     &["memory"],
     &["validate"],
+    &["bench"],
+    &["selftest"],
     &["completions"],
 ];
 

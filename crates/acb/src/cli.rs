@@ -1,5 +1,12 @@
 //! The command line. Its help is the reference: `docs/cli.md` is generated from it.
 
+mod bench;
+
+pub use bench::{
+    ApiName, AskedArgs, BenchArgs, Dataset, Form, Gaps, Goodput, Runtime, SelftestArgs, ServerArgs, Stages,
+    TimingArgs,
+};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -48,6 +55,17 @@ pub enum Command {
     /// Prints for every case what was published, what the simulator gives, the error and the verdict, as Markdown. Exit
     /// status 1 when a number is outside its tolerance. `docs/fidelity.md` is this output.
     Validate(ValidateArgs),
+    /// Put load on servers of the OpenAI dialect, and say how they and this client did.
+    ///
+    /// Open loop (`--rate`, `--stages`, a trace) or closed (`--concurrency`), over base model or adapters. Latencies count from
+    /// when a request was due and from when it was sent. Exit status 1 when the client's check of itself finds the run
+    /// invalid, or no request ended well.
+    Bench(Box<BenchArgs>),
+    /// Measure what this machine's client can do, against a null server in the same process.
+    ///
+    /// Prints the most requests per second, processor time, and the error of times to first token against the server's own
+    /// stamps. Exit status 1 when the client's check finds its timing spoiled at 200 requests per second.
+    Selftest(SelftestArgs),
     /// Look into a request trace.
     #[command(subcommand)]
     Trace(TraceCommand),
@@ -219,6 +237,10 @@ pub enum SchemaOf {
     Trace,
     /// `acb memory --json`.
     Memory,
+    /// `acb bench --json`.
+    Bench,
+    /// `acb selftest --json`.
+    Selftest,
     /// `acb validate --json`.
     Validate,
     /// A rejected experiment file with `--json`.

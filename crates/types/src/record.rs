@@ -101,7 +101,7 @@ pub struct Record<'a> {
     pub overtaken: u32,
     /// What the answer is worth, 0 to 1; a failed request is worth 0.
     pub quality: Option<f64>,
-    /// Where the quality comes from: `synthetic_table`, `outcome_table`, `scored`.
+    /// Where the quality comes from: `synthetic_table`, `outcome_table`, `scored`; `not_scored` where there is none.
     #[serde(borrow)]
     pub quality_source: Cow<'a, str>,
     /// Why each `null` above is null.

@@ -1,5 +1,6 @@
 //! One module per command. Each returns an exit status; errors that a user can cause are reports with a remedy.
 
+pub mod bench;
 pub mod doctor;
 pub mod list;
 pub mod memory;
@@ -7,6 +8,7 @@ pub mod plan;
 pub mod report;
 pub mod run;
 pub mod schema;
+pub mod selftest;
 pub mod trace;
 pub mod validate;
 
@@ -44,6 +46,8 @@ pub fn dispatch(cli: Cli) -> miette::Result<Exit> {
         Command::Schema(args) => schema::command(&args),
         Command::List(args) => list::command(&args),
         Command::Validate(args) => validate::command(&args),
+        Command::Bench(args) => bench::command(&args),
+        Command::Selftest(args) => selftest::command(&args),
         Command::Memory(args) => memory::command(&args),
         Command::Trace(TraceCommand::Info(args)) => trace::info(&args),
         Command::Completions { shell } => {

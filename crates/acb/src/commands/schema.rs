@@ -19,6 +19,8 @@ pub fn command(args: &SchemaArgs) -> miette::Result<Exit> {
         SchemaOf::List => schema_for!(Vec<super::list::Item>).to_value(),
         SchemaOf::Trace => schema_for!(acb_workload::trace::TraceInfo).to_value(),
         SchemaOf::Memory => schema_for!(super::memory::MemoryDocument).to_value(),
+        SchemaOf::Bench => schema_for!(crate::bench::plan::BenchDocument).to_value(),
+        SchemaOf::Selftest => schema_for!(super::selftest::SelftestDocument).to_value(),
         SchemaOf::Validate => schema_for!(crate::validate::ValidationDocument).to_value(),
         SchemaOf::Faults => schema_for!(Vec<FaultRow>).to_value(),
     };

@@ -8,6 +8,7 @@ mod bound;
 mod documents;
 mod gates;
 mod interruption;
+mod load;
 mod plan;
 mod resume;
 mod run;
