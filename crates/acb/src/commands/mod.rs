@@ -7,6 +7,7 @@ pub mod plan;
 pub mod report;
 pub mod run;
 pub mod schema;
+pub mod serve_fake;
 pub mod trace;
 pub mod validate;
 
@@ -45,6 +46,7 @@ pub fn dispatch(cli: Cli) -> miette::Result<Exit> {
         Command::List(args) => list::command(&args),
         Command::Validate(args) => validate::command(&args),
         Command::Memory(args) => memory::command(&args),
+        Command::ServeFake(args) => serve_fake::command(&args),
         Command::Trace(TraceCommand::Info(args)) => trace::info(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

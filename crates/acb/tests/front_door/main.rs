@@ -12,3 +12,4 @@ mod plan;
 mod resume;
 mod run;
 mod schema;
+mod serve_fake;
