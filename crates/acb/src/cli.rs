@@ -66,6 +66,12 @@ pub enum Command {
     /// Prints the most requests per second, processor time, and the error of times to first token against the server's own
     /// stamps. Exit status 1 when the client's check finds its timing spoiled at 200 requests per second.
     Selftest(SelftestArgs),
+    /// Serve the simulator's engine model over HTTP, as vLLM or SGLang would answer, for tests and rehearsals.
+    ///
+    /// One server per replica, on 127.0.0.1. Prints a URL a line, then serves until Ctrl-C. Nothing that it answers is a
+    /// model's output; `/__trace` gives what the servers themselves know of each request. `docs/fake_server.md` says how
+    /// prompts are tokenised and what each dialect can do.
+    ServeFake(ServeFakeArgs),
     /// Look into a request trace.
     #[command(subcommand)]
     Trace(TraceCommand),
@@ -321,6 +327,66 @@ pub struct MemoryArgs {
     /// Print JSON (`acb schema memory`).
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `acb serve-fake`.
+#[derive(Clone, Debug, Args)]
+pub struct ServeFakeArgs {
+    /// Experiment files whose `cluster` and `adapters` are served. Several merge left to right.
+    #[arg(value_name = "FILE", conflicts_with = "shape")]
+    pub files: Vec<PathBuf>,
+    /// Override one value of the experiment, such as `cluster.replicas=2`. May be repeated.
+    #[arg(long = "set", value_name = "PATH=VALUE", requires = "files")]
+    pub sets: Vec<String>,
+    /// The engine, with its default settings; vllm when there is no experiment.
+    #[arg(long, value_enum, conflicts_with = "files")]
+    pub engine: Option<EngineName>,
+    /// Latency profile (`acb list profiles`); llama-3.1-8b-l4 when there is no experiment.
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
+    /// Usable KV blocks (SGLang: pages) of each replica; 4096 when there is no experiment.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub kv_blocks: Option<u64>,
+    /// Adapters by name, of rank 16, in place of the experiment's.
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+    pub adapters: Vec<String>,
+    /// Adapter slots (`max_loras`; SGLang: `max_loras_per_batch`).
+    #[arg(long, value_name = "N")]
+    pub slots: Option<u32>,
+    /// Servers; as many as there are ports, or as the experiment says, when absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub replicas: Option<u32>,
+    /// Ports, one per server in order; any free one where there is none or 0.
+    #[arg(long, value_name = "PORT,PORT", value_delimiter = ',')]
+    pub ports: Vec<u16>,
+    /// Name of the base model.
+    #[arg(long, value_name = "NAME", default_value = "base")]
+    pub model: String,
+    /// How many times faster than real time the engine runs.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub time_scale: f64,
+    /// A share of requests that something befalls: error, too-many (429), unavailable (503), error-mid, truncate, stall.
+    /// May be repeated.
+    #[arg(long = "fault", value_name = "NAME=SHARE", conflicts_with = "shape")]
+    pub faults: Vec<String>,
+    /// Seed of the faults.
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    pub seed: u64,
+    /// How long each connection waits to be accepted, ms.
+    #[arg(long, value_name = "MS", default_value_t = 0.0)]
+    pub accept_delay_ms: f64,
+    /// Serve a script in place of an engine: shapes and settings such as `role-early,tokens=8,ttft-ms=50`.
+    #[arg(long, value_name = "SHAPE,SHAPE", conflicts_with_all = ["engine", "profile", "kv_blocks", "adapters", "slots", "replicas"])]
+    pub shape: Option<String>,
+}
+
+/// Engines that can be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EngineName {
+    /// vLLM 0.33.0.
+    Vllm,
+    /// SGLang 0.5.23.
+    Sglang,
 }
 
 /// Commands on traces.

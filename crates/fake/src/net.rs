@@ -104,15 +104,18 @@ pub(crate) fn bind(port: u16) -> Result<(std::net::TcpListener, SocketAddr), Fak
     Ok((listener, addr))
 }
 
+/// How long a server waits that could not accept.
+const ACCEPT_AGAIN: Nanos = Nanos(10_000_000);
+
 /// Accepts for ever.
 pub(crate) async fn serve<H: Handler>(door: Door, handler: Arc<H>) {
     loop {
         if door.delay > Nanos::ZERO {
             door.alarm.sleep_until(door.alarm.clock().now() + door.delay).await;
         }
-        // The rest is for this process out of descriptors: the next connection that closes frees one.
         let Ok((stream, _)) = door.listener.accept().await else {
-            tokio::task::yield_now().await;
+            // Out of descriptors: the next connection that closes frees one.
+            door.alarm.sleep_until(door.alarm.clock().now() + ACCEPT_AGAIN).await;
             continue;
         };
         handler.connected();

@@ -9,6 +9,7 @@ pub mod report;
 pub mod run;
 pub mod schema;
 pub mod selftest;
+pub mod serve_fake;
 pub mod trace;
 pub mod validate;
 
@@ -49,6 +50,7 @@ pub fn dispatch(cli: Cli) -> miette::Result<Exit> {
         Command::Bench(args) => bench::command(&args),
         Command::Selftest(args) => selftest::command(&args),
         Command::Memory(args) => memory::command(&args),
+        Command::ServeFake(args) => serve_fake::command(&args),
         Command::Trace(TraceCommand::Info(args)) => trace::info(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -13,3 +13,4 @@ mod plan;
 mod resume;
 mod run;
 mod schema;
+mod serve_fake;
