@@ -38,6 +38,7 @@ const COMMANDS: &[&[&str]] = &[
     &["trace", "info"],
     &["memory"],
     &["validate"],
+    &["calibrate"],
     &["completions"],
 ];
 

@@ -3,6 +3,7 @@
 //! The flow: [`spec`] reads the file, [`experiment`] sets it up, [`plan`] lists its cells, [`gates`] ask whether they
 //! can answer the question, [`sweep`] runs them through [`execute`], and `acb-evidence` compares what they leave.
 
+pub mod calibrate;
 pub mod cli;
 pub mod clock;
 pub mod commands;

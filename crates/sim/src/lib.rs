@@ -37,7 +37,7 @@ mod uncontended;
 
 pub use cards::{Card, card, cards};
 pub use cluster::Cluster;
-pub use completion::{Completion, RunTotals, Sink};
+pub use completion::{Completion, EndedSteps, RunTotals, Sink};
 pub use error::SimError;
 pub use memory::{Memory, MemoryPlan};
 pub use profile::Profile;

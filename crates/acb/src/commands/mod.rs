@@ -1,5 +1,6 @@
 //! One module per command. Each returns an exit status; errors that a user can cause are reports with a remedy.
 
+pub mod calibrate;
 pub mod doctor;
 pub mod list;
 pub mod memory;
@@ -44,6 +45,7 @@ pub fn dispatch(cli: Cli) -> miette::Result<Exit> {
         Command::Schema(args) => schema::command(&args),
         Command::List(args) => list::command(&args),
         Command::Validate(args) => validate::command(&args),
+        Command::Calibrate(args) => calibrate::command(&args),
         Command::Memory(args) => memory::command(&args),
         Command::Trace(TraceCommand::Info(args)) => trace::info(&args),
         Command::Completions { shell } => {

@@ -20,6 +20,7 @@ pub fn command(args: &SchemaArgs) -> miette::Result<Exit> {
         SchemaOf::Trace => schema_for!(acb_workload::trace::TraceInfo).to_value(),
         SchemaOf::Memory => schema_for!(super::memory::MemoryDocument).to_value(),
         SchemaOf::Validate => schema_for!(crate::validate::ValidationDocument).to_value(),
+        SchemaOf::Calibrate => schema_for!(super::calibrate::CalibrateDocument).to_value(),
         SchemaOf::Faults => schema_for!(Vec<FaultRow>).to_value(),
     };
     print_json(&schema)?;
