@@ -40,6 +40,7 @@ const COMMANDS: &[&[&str]] = &[
     &["validate"],
     &["bench"],
     &["selftest"],
+    &["calibrate"],
     &["completions"],
 ];
 

@@ -72,6 +72,12 @@ pub enum Command {
     /// model's output; `/__trace` gives what the servers themselves know of each request. `docs/fake_server.md` says how
     /// prompts are tokenised and what each dialect can do.
     ServeFake(ServeFakeArgs),
+    /// Find the constants of a latency profile from what a client sees of a server.
+    ///
+    /// Nine micro-benchmarks, non-negative least squares in stages, and a run that is not fitted on. The server is one
+    /// in this process whose constants are hidden from the fit and shown beside it afterwards. Exit status 1 when the
+    /// mean E2E error of the hold-out is 15 % or more: such a profile is not called calibrated.
+    Calibrate(CalibrateArgs),
     /// Look into a request trace.
     #[command(subcommand)]
     Trace(TraceCommand),
@@ -249,6 +255,8 @@ pub enum SchemaOf {
     Selftest,
     /// `acb validate --json`.
     Validate,
+    /// `acb calibrate --json`.
+    Calibrate,
     /// A rejected experiment file with `--json`.
     Faults,
 }
@@ -380,13 +388,60 @@ pub struct ServeFakeArgs {
     pub shape: Option<String>,
 }
 
-/// Engines that can be served.
+/// Modelled engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EngineName {
     /// vLLM 0.33.0.
     Vllm,
     /// SGLang 0.5.23.
     Sglang,
+}
+
+/// Arguments of `acb calibrate`.
+#[derive(Clone, Debug, Args)]
+pub struct CalibrateArgs {
+    /// Profile that the server in this process hides (`acb list profiles`).
+    #[arg(long, value_name = "PROFILE")]
+    pub hidden: String,
+    /// Multiply every hidden constant by a factor of its own between 1/1.6 and 1.6, drawn by this seed.
+    #[arg(long, value_name = "SEED")]
+    pub seed: Option<u64>,
+    /// Standard deviation of the logarithm of each step's length: 0.02 for about 2 % of noise.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub noise: f64,
+    /// Engine of the server.
+    #[arg(long, value_enum, default_value_t = EngineName::Vllm)]
+    pub engine: EngineName,
+    /// The base model, whose configuration gives byte sizes: a known name or a shape, as in `acb memory`.
+    #[arg(long, value_name = "NAME|SHAPE", default_value = "llama-3.1-8b")]
+    pub model: String,
+    /// Card of the server.
+    #[arg(long, value_name = "NAME", default_value = "a100-80")]
+    pub gpu: String,
+    /// Adapter slots of the first start; a second start has twice as many.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub slots: u32,
+    /// Rank of a slot in the first start; a third start has four times as much.
+    #[arg(long, value_name = "RANK", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub max_rank: u32,
+    /// Measure the first start only. What depends on the number of slots and on their rank is then not told apart.
+    #[arg(long)]
+    pub one_start: bool,
+    /// Adapters of the server, of four sizes.
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(0..=4096))]
+    pub adapters: u32,
+    /// How often a probe is repeated: more for a noisy server.
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// Requests of the hold-out run; a p99 takes 299.
+    #[arg(long, value_name = "N", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub hold_out: u32,
+    /// Write the profile, with the whole fit, to this file. An existing file is not overwritten.
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print JSON (`acb schema calibrate`).
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Commands on traces.

@@ -4,6 +4,7 @@
 //! can answer the question, [`sweep`] runs them through [`execute`], and `acb-evidence` compares what they leave.
 
 pub mod bench;
+pub mod calibrate;
 pub mod cli;
 pub mod clock;
 pub mod commands;

@@ -1,5 +1,6 @@
 //! What a run gives: one completion per request, rows of server state, totals.
 
+use crate::exact::Stretch;
 use acb_routing::Decision;
 use acb_types::{AdapterLoad, Nanos, Outcome, ReplicaId, Request, ServerRow};
 use std::ops::ControlFlow;
@@ -45,6 +46,35 @@ pub trait Sink {
     fn completed(&mut self, completion: &Completion<'_>) -> ControlFlow<()>;
     /// One replica's state at an interval, and at the end.
     fn server(&mut self, _row: &ServerRow) {}
+    /// Whether [`Sink::steps`] is called; asked once, when the run starts.
+    fn watches_steps(&self) -> bool {
+        false
+    }
+    /// Steps of one replica that ended, before the completions that they brought.
+    fn steps(&mut self, _steps: &EndedSteps) {}
+}
+
+/// Steps of one replica, one after the other, that have ended. From them follows when each token of a request came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedSteps {
+    /// The replica.
+    pub replica: ReplicaId,
+    /// Whether every request that has its first token and lost no memory got one more from each.
+    pub decodes: bool,
+    pub(crate) stretch: Stretch,
+}
+
+impl EndedSteps {
+    /// When the first of them started.
+    #[must_use]
+    pub fn from(&self) -> Nanos {
+        self.stretch.from.floor()
+    }
+
+    /// When each of them ended, in order.
+    pub fn ends(&self) -> impl Iterator<Item = Nanos> + '_ {
+        (1..=self.stretch.steps).map(|steps| self.stretch.after(steps).floor())
+    }
 }
 
 /// Counts of a run. Arrived = completed + failed + shed + timed out + unfinished + rejected, asserted.

@@ -40,7 +40,7 @@ mod what_if;
 
 pub use cards::{Card, card, cards};
 pub use cluster::Cluster;
-pub use completion::{Completion, RunTotals, Sink};
+pub use completion::{Completion, EndedSteps, RunTotals, Sink};
 pub use error::SimError;
 pub use memory::{Memory, MemoryPlan};
 pub use profile::Profile;

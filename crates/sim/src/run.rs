@@ -77,6 +77,8 @@ struct Contended<'a> {
     last_due: Nanos,
     in_flight: u64,
     stopped: bool,
+    /// Whether the sink wants to see steps.
+    watched: bool,
     outputs: Outputs,
 }
 
@@ -120,6 +122,7 @@ impl<'a> Contended<'a> {
             last_due: Nanos::ZERO,
             in_flight: 0,
             stopped: false,
+            watched: run.sink.watches_steps(),
             outputs: Outputs::default(),
             run,
         }
@@ -266,6 +269,11 @@ impl<'a> Contended<'a> {
         let at = replica.index();
         if version != self.versions[at] {
             return;
+        }
+        if self.watched
+            && let Some(steps) = self.replicas[at].steps_in_progress()
+        {
+            self.run.sink.steps(&steps);
         }
         let mut outputs = std::mem::take(&mut self.outputs);
         let engine = &mut Engine { rules: self.run.cluster.rules_of(replica), jobs: &mut self.jobs };

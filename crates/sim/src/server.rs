@@ -3,7 +3,7 @@
 use crate::jobs::{JobKey, Jobs, Progress};
 use crate::replica::{Engine, GivenUp, Outputs};
 use crate::rules::{EngineRules, Rules};
-use crate::{replica, sglang};
+use crate::{EndedSteps, replica, sglang};
 use acb_routing::ReplicaSnapshot;
 use acb_types::{AdapterId, Adapters, Nanos, ReplicaId, ServerRow};
 
@@ -100,6 +100,12 @@ impl Server {
             Self::Vllm(replica) => replica.drop_adapter(adapter, rules),
             Self::Sglang(replica) => replica.drop_adapter(adapter),
         }
+    }
+
+    /// The steps in progress.
+    pub(crate) fn steps_in_progress(&self) -> Option<EndedSteps> {
+        let (stretch, decodes) = each!(self, replica => replica.in_progress())?;
+        Some(EndedSteps { replica: self.id(), decodes, stretch })
     }
 
     /// What a scrape at `at` shows.

@@ -105,7 +105,7 @@ fn described(memory: &Memory, plan: &MemoryPlan, context_tokens: u32) -> MemoryD
 }
 
 /// A known name, or `layers=28,hidden=3584,...`.
-fn model(text: &str) -> miette::Result<ModelShape> {
+pub(super) fn model(text: &str) -> miette::Result<ModelShape> {
     let value = if text.contains('=') { Value::Object(pairs(text)?) } else { Value::from(text) };
     let spec: Result<ModelSpec, _> = serde_json::from_value(value.clone());
     match (spec, value) {

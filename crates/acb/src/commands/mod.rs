@@ -1,6 +1,7 @@
 //! One module per command. Each returns an exit status; errors that a user can cause are reports with a remedy.
 
 pub mod bench;
+pub mod calibrate;
 pub mod doctor;
 pub mod list;
 pub mod memory;
@@ -49,6 +50,7 @@ pub fn dispatch(cli: Cli) -> miette::Result<Exit> {
         Command::Validate(args) => validate::command(&args),
         Command::Bench(args) => bench::command(&args),
         Command::Selftest(args) => selftest::command(&args),
+        Command::Calibrate(args) => calibrate::command(&args),
         Command::Memory(args) => memory::command(&args),
         Command::ServeFake(args) => serve_fake::command(&args),
         Command::Trace(TraceCommand::Info(args)) => trace::info(&args),

@@ -22,6 +22,7 @@ pub fn command(args: &SchemaArgs) -> miette::Result<Exit> {
         SchemaOf::Bench => schema_for!(crate::bench::plan::BenchDocument).to_value(),
         SchemaOf::Selftest => schema_for!(super::selftest::SelftestDocument).to_value(),
         SchemaOf::Validate => schema_for!(crate::validate::ValidationDocument).to_value(),
+        SchemaOf::Calibrate => schema_for!(super::calibrate::CalibrateDocument).to_value(),
         SchemaOf::Faults => schema_for!(Vec<FaultRow>).to_value(),
     };
     print_json(&schema)?;

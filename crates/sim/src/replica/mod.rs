@@ -118,6 +118,11 @@ impl Replica {
         self.stretch.is_some()
     }
 
+    /// The steps in progress, and whether running requests decode in them: always.
+    pub(crate) fn in_progress(&self) -> Option<(Stretch, bool)> {
+        self.stretch.map(|stretch| (stretch, true))
+    }
+
     /// Whether there is anything to compute.
     pub(crate) fn has_work(&self) -> bool {
         !self.running.is_empty() || self.queue.len() > 0

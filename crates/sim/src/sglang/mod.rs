@@ -227,6 +227,12 @@ impl Replica {
         self.activity.is_some()
     }
 
+    /// What is in progress, but idleness, and whether the running requests decode in it.
+    pub(crate) fn in_progress(&self) -> Option<(Stretch, bool)> {
+        let Activity { doing, stretch } = self.activity.filter(|activity| activity.doing != Doing::Idle)?;
+        Some((stretch, matches!(doing, Doing::Decode { .. } | Doing::Extend { mixed: true })))
+    }
+
     /// Whether there is anything to compute or to read.
     pub(crate) fn has_work(&self) -> bool {
         let outside = self.lora.as_ref().is_some_and(|lora| !lora.registry.waiting().is_empty());
