@@ -7,7 +7,8 @@ pub use bench::{
     TimingArgs,
 };
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use crate::presets::Preset;
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Is a specialist LoRA adapter worth the cache it splits, the memory it takes and the tail latency it costs?
@@ -90,10 +91,14 @@ pub enum Command {
 
 /// Which experiment, with which changes.
 #[derive(Clone, Debug, Args)]
+#[command(group = ArgGroup::new("experiment").args(["files", "preset"]).required(true).multiple(true))]
 pub struct ExperimentArgs {
     /// Experiment files (YAML). Several merge left to right: maps deeply, lists and scalars replace.
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// A published case that ships with the program (`acb list presets`). Files and `--set` change it.
+    #[arg(long, value_name = "NAME", value_parser = Preset::parser(), hide_possible_values = true)]
+    pub preset: Option<&'static Preset>,
     /// Override one value, such as `workload.requests=500` or `arms.0.policy=random`. May be repeated.
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub sets: Vec<String>,
@@ -286,6 +291,8 @@ pub enum Listed {
     Metrics,
     /// Latency profiles of the simulator.
     Profiles,
+    /// Published cases that `--preset` takes, with their source.
+    Presets,
 }
 
 /// Arguments of `acb validate`.

@@ -11,6 +11,7 @@ mod gates;
 mod interruption;
 mod load;
 mod plan;
+mod presets;
 mod resume;
 mod run;
 mod schema;
