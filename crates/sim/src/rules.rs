@@ -179,6 +179,7 @@ impl Rules {
         let content = acb_types::ContentId::of_output(job.request.id);
         let mut whole = job.request.prompt.clone();
         whole.push(Segment { content, tokens: job.answer });
+        job.hashes.reserve((whole.tokens() / self.block) as usize);
         job.hashes.extend(whole.block_hashes(namespace, self.block));
     }
 }

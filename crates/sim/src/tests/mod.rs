@@ -7,4 +7,5 @@ mod reference;
 pub(crate) mod sglang_laws;
 mod sglang_worked_examples;
 mod stepped;
+mod steps;
 mod worked_examples;
