@@ -6,6 +6,8 @@ mod laws;
 mod reference;
 pub(crate) mod sglang_laws;
 mod sglang_worked_examples;
+mod starvation;
 mod stepped;
 mod steps;
+mod vllm_rules;
 mod worked_examples;
