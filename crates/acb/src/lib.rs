@@ -24,5 +24,6 @@ pub mod sink;
 pub mod spec;
 pub mod sweep;
 pub mod table;
+pub mod ticker;
 pub mod validate;
 pub mod watched;

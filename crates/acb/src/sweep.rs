@@ -6,6 +6,7 @@ use crate::experiment::Experiment;
 use crate::folder::{FolderError, Found, inspect};
 use crate::interrupt::Interrupt;
 use crate::plan::{Cell, sweep_plan};
+use crate::progress::Progress;
 use crate::spec::rule::RuntimeSpec;
 use acb_evidence::{
     Divergence, EvidenceError, Status, SweepPlan, Versioned, read_json, write_atomically, write_json,
@@ -230,7 +231,7 @@ impl Work<'_> {
             failed: Vec::new(),
         });
         self.write(&status.lock().expect("nothing has run yet"))?;
-        let progress = crate::progress::cells(self.todo.len() as u64);
+        let progress = Progress::of_runs(self.todo.len() as u64);
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let written = Mutex::new((Stopwatch::start(), Ok(())));
         std::thread::scope(|scope| {
@@ -239,13 +240,13 @@ impl Work<'_> {
                     while let Some(cell) = self.next(&next, &stop) {
                         let end = self.cell(cell);
                         self.note(cell, end, &status, &stop);
-                        progress.inc(1);
+                        progress.one_done();
                         self.beat(&status, &written);
                     }
                 });
             }
         });
-        progress.finish_and_clear();
+        progress.finish();
         written.into_inner().expect("a worker panicked").1?;
         let mut status = status.into_inner().expect("a worker panicked");
         status.state = match (status.failed.is_empty(), status.completed + status.skipped == status.planned) {

@@ -193,6 +193,7 @@ impl Rules {
         let mut whole = job.request.prompt.clone();
         whole.push(Segment { content, tokens: job.answer });
         let namespace = self.namespace(job.adapter(), salt);
+        job.hashes.reserve((whole.tokens() / self.block) as usize);
         let Some(invoked_from) = self.invoked_from(job) else {
             return job.hashes.extend(whole.block_hashes(namespace, self.block));
         };

@@ -9,7 +9,7 @@ use crate::cli::BenchArgs;
 use crate::clock::{Stopwatch, unix_ms};
 use crate::interrupt::Interrupt;
 use crate::plan::program_version;
-use crate::progress::Ticker;
+use crate::ticker::Ticker;
 use acb_live::load::{Control, LoadEnd, run};
 use acb_types::Nanos;
 use clap::ValueEnum;

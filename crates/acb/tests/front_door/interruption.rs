@@ -77,6 +77,24 @@ fn a_killed_sweep_never_looks_complete_and_resumes_to_the_same_records() {
 }
 
 #[test]
+fn of_a_hundred_cells_only_those_that_were_not_complete_run_again() {
+    const HUNDRED: &str = "run small.yaml --set workload.requests=500 --set seeds.count=20 --jobs 2";
+    let bench = Bench::new();
+    let whole = bench.done(&format!("{HUNDRED} --output-dir whole --json"), &[]).json();
+    let mut child = bench.start(&format!("{HUNDRED} --output-dir out"), &[]);
+    until("a third of the cells", || bench.count("out", "complete") > 33);
+    child.kill().unwrap();
+    assert_eq!(wait(child), None);
+    let kept = bench.count("out", "complete") as u64;
+    let resumed = bench.done(&format!("{HUNDRED} --output-dir out --resume --json"), &[]).json();
+    let status = &resumed["status"];
+    assert_eq!((status["skipped"].as_u64(), status["completed"].as_u64()), (Some(kept), Some(100 - kept)));
+    assert!(kept < 100, "it was met in the middle");
+    assert_eq!(resumed["record_digest"], whole["record_digest"]);
+    assert_same_files(&bench.rows("whole"), &bench.rows("out"));
+}
+
+#[test]
 fn an_interruption_while_planning_leaves_nothing() {
     let bench = Bench::new();
     let many = "factors={workload.arrivals.rate_rps: [1,2,3,4,5,6,7,8,9,10], workload.shared_prefix_fraction: [0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9]}";
