@@ -151,6 +151,7 @@ impl Roofline {
             lora_row_slot_us: 0.0,
             lora_row_adapter_us: 0.0,
             lora_prefill_token_us: lora_token_us,
+            skipped_request_us: 0.0,
             load_gpu_ms: model.layers * self.tensors_per_layer * self.tensor_copy_us * 1e-3,
             load_gpu_ms_per_mb: 1e6 / (card.pcie_bytes_per_s * self.bandwidth_efficiency) * 1e3,
             load_cpu_ms: self.disk_open_ms,
