@@ -24,6 +24,10 @@ const PAGES: &[Page] = &[
     Page { path: "docs/metrics.md", printed_by: PrintedBy::Output(&["list", "metrics", "--markdown"]) },
     Page { path: "docs/presets.md", printed_by: PrintedBy::Output(&["list", "presets", "--markdown"]) },
     Page { path: "docs/schema/experiment.schema.json", printed_by: PrintedBy::Output(&["schema"]) },
+    Page {
+        path: "docs/fidelity.md",
+        printed_by: PrintedBy::Output(&["validate", "--recorded", "--markdown"]),
+    },
     Page { path: "docs/cli.md", printed_by: PrintedBy::Help(COMMANDS) },
 ];
 

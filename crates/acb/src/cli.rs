@@ -54,7 +54,7 @@ pub enum Command {
     /// Hold the simulator against published results.
     ///
     /// Prints for every case what was published, what the simulator gives, the error and the verdict, as Markdown. Exit
-    /// status 1 when a number is outside its tolerance. `docs/fidelity.md` is this output.
+    /// status 1 when a number is outside its tolerance. `docs/fidelity.md` is the last recorded run.
     Validate(ValidateArgs),
     /// Put load on servers of the OpenAI dialect, and say how they and this client did.
     ///
@@ -307,8 +307,11 @@ pub struct ValidateArgs {
     /// Print Markdown, which is also the default.
     #[arg(long, conflicts_with = "json")]
     pub markdown: bool,
-    /// Fit the constants of `llama-3.1-8b-vllm-0.8.5` again, by the recorded seed, and print them as JSON.
-    #[arg(long, conflicts_with_all = ["json", "markdown", "cases"])]
+    /// Print the last recorded run of all cases instead of running them; always succeeds.
+    #[arg(long, conflicts_with = "cases")]
+    pub recorded: bool,
+    /// Fit the constants of the two profiles for vLLM 0.8.5 again, by the recorded seed, and print them as JSON.
+    #[arg(long, conflicts_with_all = ["json", "markdown", "recorded", "cases"])]
     pub fit: bool,
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Batch {
     pub(crate) context_tokens: u64,
     /// Distinct adapters.
     pub(crate) adapters: u64,
+    /// Waiting requests that were passed over for want of a slot.
+    pub(crate) skipped: u64,
 }
 
 impl Batch {
@@ -78,6 +80,7 @@ pub(crate) struct Latency {
     lora_row: Exact,
     lora_row_adapter: Exact,
     lora_prefill_token: Exact,
+    skipped: Exact,
 }
 
 impl Latency {
@@ -100,6 +103,7 @@ impl Latency {
             lora_row: us(profile.lora_row_us + profile.lora_row_slot_us * count),
             lora_row_adapter: us(profile.lora_row_adapter_us),
             lora_prefill_token: us(profile.lora_prefill_token_us),
+            skipped: us(profile.skipped_request_us),
         }
     }
 
@@ -118,7 +122,8 @@ impl Latency {
             + compute.max(self.weights.times(steps))
             + self.prefill.times(batch.prefills.max(steps.min(batch.prefill_tokens)))
             + self.row.times(batch.rows)
-            + self.context_token.times(batch.context_tokens);
+            + self.context_token.times(batch.context_tokens)
+            + self.skipped.times(batch.skipped);
         if batch.adapters > 0 {
             let most = self.adapters.len() - 1;
             time += self.adapters[most.min(batch.adapters as usize)]
@@ -127,6 +132,11 @@ impl Latency {
                 + self.lora_prefill_token.times(batch.lora_prefill_tokens);
         }
         time
+    }
+
+    /// Whether it makes a difference how many waiting requests are passed over.
+    pub(crate) fn counts_skipped(&self) -> bool {
+        self.skipped > Exact::ZERO
     }
 
     /// By how much a step of `rows` decoding requests is longer than the one before it: each reads one more token.
@@ -169,7 +179,7 @@ mod tests {
     #[test]
     fn a_step_by_hand() {
         let batch = Batch { rows: 2, lora_rows: 1, adapters: 1, ..Batch::default() };
-        let ms = 10.62 + 2.0 * 0.0489 + 10.62 * (0.777 + 0.0167) + 0.0489 * (0.777 + 0.0167);
+        let ms = 10.62 + 2.0 * 0.0489 + 4.312 + 8.0 * 0.0017 + 0.1826 + 0.06474;
         assert!(latency().step_time(&batch).floor().0.abs_diff(Nanos::from_millis_f64(ms).0) <= 1);
     }
 
@@ -223,11 +233,12 @@ mod tests {
 
         #[test]
         fn no_step_is_shorter_for_computing_more(
-            less in prop::array::uniform7(0u64..50), more in prop::array::uniform7(0u64..50),
+            less in prop::array::uniform8(0u64..50), more in prop::array::uniform8(0u64..50),
         ) {
-            let batch = |n: [u64; 7]| Batch {
+            let batch = |n: [u64; 8]| Batch {
                 prefills: n[0], prefill_tokens: n[1], lora_prefill_tokens: n[2], prefill_pairs_twice: n[3], rows: n[4],
                 lora_rows: n[5], context_tokens: n[6], adapters: n[5].min(8),
+                skipped: n[7],
             };
             let more = std::array::from_fn(|at| less[at] + more[at]);
             for name in ["qwen2.5-7b-l4", "llama-3.1-8b-vllm-0.8.5"] {

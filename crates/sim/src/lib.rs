@@ -19,6 +19,7 @@ mod exact;
 mod jobs;
 mod kv;
 mod latency;
+mod line;
 mod loads;
 mod memory;
 mod overtakes;

@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 /// `lora_step_ms + lora_slot_ms * S + lora_adapter_ms * A^lora_adapter_exponent * (R / 16)^lora_rank_exponent
 /// + (lora_row_us + lora_row_slot_us * S + lora_row_adapter_us * A) * D' + lora_prefill_token_us * P'`
 ///
-/// plus the adapter loads that the step has to wait for.
+/// plus the adapter loads that the step has to wait for, and `skipped_request_us` for each waiting request that vLLM's
+/// scheduler passes over in the step because all slots are used and its adapter is in none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
@@ -68,6 +69,10 @@ pub struct Profile {
     /// Cost of one prompt token computed under an adapter, us.
     #[serde(default)]
     pub lora_prefill_token_us: f64,
+    /// Passing over one waiting request whose adapter has no slot, us: the scheduler looks at every one of them in every
+    /// step (vLLM 0.8.5, `v1/core/sched/scheduler.py`, the loop over the waiting requests).
+    #[serde(default)]
+    pub skipped_request_us: f64,
     /// Copying one adapter from host memory into a GPU slot: fixed part, ms.
     #[serde(default)]
     pub load_gpu_ms: f64,
@@ -93,7 +98,7 @@ pub struct Profile {
 
 impl Profile {
     /// The costs with their names, for checks.
-    pub(crate) fn costs(&self) -> [(&'static str, f64); 21] {
+    pub(crate) fn costs(&self) -> [(&'static str, f64); 22] {
         [
             ("step_ms", self.step_ms),
             ("weight_read_ms", self.weight_read_ms),
@@ -112,6 +117,7 @@ impl Profile {
             ("lora_row_us", self.lora_row_us),
             ("lora_row_adapter_us", self.lora_row_adapter_us),
             ("lora_prefill_token_us", self.lora_prefill_token_us),
+            ("skipped_request_us", self.skipped_request_us),
             ("load_gpu_ms", self.load_gpu_ms),
             ("load_gpu_ms_per_mb", self.load_gpu_ms_per_mb),
             ("load_cpu_ms", self.load_cpu_ms),

@@ -4,6 +4,7 @@
 //! next while all slots are used is the first one whose adapter is used, or which has none.
 
 use crate::jobs::{JobKey, Jobs, Links, NO_JOB};
+use crate::line::Line;
 use acb_types::AdapterId;
 
 /// First and last job of a list that is threaded through the jobs.
@@ -26,6 +27,8 @@ pub(crate) struct Queue {
     next_place: i64,
     front_place: i64,
     arrivals: u64,
+    /// Places of those that came, when somebody asks how many are before one.
+    line: Option<Line>,
 }
 
 /// Which of a job's two lists.
@@ -57,7 +60,24 @@ impl Queue {
             next_place: 0,
             front_place: -1,
             arrivals: 0,
+            line: None,
         }
+    }
+
+    /// The same empty queue, which can say how many are before a request.
+    pub(crate) fn counted(self) -> Self {
+        Self { line: Some(Line::default()), ..self }
+    }
+
+    /// Waiting requests before this one. Those that lost their memory are few and walked past.
+    ///
+    /// # Panics
+    /// When the queue is not a counted one.
+    pub(crate) fn before(&self, jobs: &Jobs, key: JobKey) -> u64 {
+        let line = self.line.as_ref().expect("the queue counts");
+        let place = jobs[key].place;
+        let lost = self.iter(jobs).take_while(|&other| jobs[other].place < place.min(0)).count() as u64;
+        lost + u64::try_from(place).map_or(0, |place| u64::from(line.before(place)))
     }
 
     /// Requests that wait.
@@ -91,6 +111,12 @@ impl Queue {
     pub(crate) fn push_back(&mut self, jobs: &mut Jobs, key: JobKey) {
         jobs[key].place = self.next_place;
         jobs[key].arrival = self.arrivals;
+        if let Some(line) = &mut self.line {
+            if self.len == 0 {
+                line.restart(self.next_place as u64);
+            }
+            line.push();
+        }
         self.arrivals += 1;
         self.next_place += 1;
         let column = column(jobs[key].adapter());
@@ -143,6 +169,9 @@ impl Queue {
     /// Takes a request out, wherever it is.
     pub(crate) fn remove(&mut self, jobs: &mut Jobs, key: JobKey) {
         let column = column(jobs[key].adapter());
+        if let (Some(line), Ok(place)) = (&mut self.line, u64::try_from(jobs[key].place)) {
+            line.remove(place);
+        }
         unlink(&mut self.all, jobs, key, List::All);
         unlink(&mut self.by_adapter[column], jobs, key, List::OfAdapter);
         self.len -= 1;

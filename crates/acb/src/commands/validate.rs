@@ -2,7 +2,8 @@
 
 use super::{Exit, print, print_json};
 use crate::cli::ValidateArgs;
-use crate::validate::{CASES, Case, fit, run};
+use crate::clock::Stopwatch;
+use crate::validate::{CASES, Case, ValidationDocument, fit, recorded, run};
 use miette::miette;
 
 /// Runs the command.
@@ -11,17 +12,24 @@ use miette::miette;
 /// When a case is not known.
 pub fn command(args: &ValidateArgs) -> miette::Result<Exit> {
     if args.fit {
-        let base = acb_sim::profile("llama-3.1-8b-vllm-0.8.5").expect("the profile ships");
-        print_json(&fit(&base, |loss| eprintln!("errors over targets, summed: {loss:.3}")))?;
+        print_json(&fit())?;
         return Ok(Exit::Done);
     }
-    let cases = chosen(&args.cases)?;
-    let document = run(&cases);
-    match args.json {
-        true => print_json(&document)?,
-        false => print(&document.markdown())?,
+    if args.recorded {
+        show(args, &recorded())?;
+        return Ok(Exit::Done);
     }
+    let (cases, watch) = (chosen(&args.cases)?, Stopwatch::start());
+    let document = run(&cases, |case| eprintln!("{case}: done after {:.1} s", watch.elapsed().as_secs_f64()));
+    show(args, &document)?;
     Ok(if document.failed == 0 { Exit::Done } else { Exit::Failed })
+}
+
+fn show(args: &ValidateArgs, document: &ValidationDocument) -> miette::Result<()> {
+    match args.json {
+        true => print_json(document),
+        false => print(&document.markdown()),
+    }
 }
 
 fn chosen(names: &[String]) -> miette::Result<Vec<&'static Case>> {

@@ -1,10 +1,10 @@
 //! One simulated server under a stream of requests that name their adapters, and what comes out of it.
 
 use acb_routing::{LeastInFlightSpec, PolicySpec, Router, RouterContext};
-use acb_sim::{Cluster, ClusterSpec, Completion, Run, RunTotals, Service, Sink};
+use acb_sim::{Cluster, ClusterSpec, Completion, EngineSpec, Run, RunTotals, Service, Sink};
 use acb_types::{
     AdapterId, AdapterRole, Adapters, ContentId, Nanos, Outcome, Prompt, QualityTable, Request, RequestId,
-    Seed, Segment, SessionId, Slo, TaskId, TenantId, TrustGroupId, Truth,
+    Seed, Segment, SessionId, Slo, Stream, TaskId, TenantId, TrustGroupId, Truth,
 };
 use acb_workload::{Arrival, RequestSource};
 use std::ops::ControlFlow;
@@ -81,13 +81,62 @@ impl Sink for Tally {
     }
 }
 
-/// Serves the requests, which come in order of time, on one replica with `adapters` adapters of `bytes` bytes.
+/// Times of the requests that were answered in full, in order of their ends.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    /// Times to first token, s.
+    pub ttft_s: Vec<f64>,
+    /// Times from due to last token, s.
+    pub e2e_s: Vec<f64>,
+}
+
+impl Sink for Times {
+    fn completed(&mut self, c: &Completion<'_>) -> ControlFlow<()> {
+        if let (Outcome::Ok, Some(first), Some(last)) = (c.outcome, c.first_token, c.last_token) {
+            let since = |at: Nanos| (at - c.request.due).0 as f64 * 1e-9;
+            self.ttft_s.push(since(first));
+            self.e2e_s.push(since(last));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Adapters of a case: all of the same size.
+#[derive(Clone, Copy, Debug)]
+pub struct Catalogue {
+    /// How many.
+    pub count: u32,
+    /// Size of each, bytes.
+    pub bytes: u64,
+}
+
+/// Serves the requests, which come in order of time, on one replica with `adapters` adapters whose size makes no
+/// difference.
 ///
 /// # Panics
 /// When the cluster is impossible or the requests are out of order: a case of ours is wrong.
 pub fn serve(spec: &ClusterSpec, adapters: u32, asks: impl Iterator<Item = Ask>) -> Tally {
-    let entry = |i| (format!("a{i}"), spec.vllm().max_lora_rank, 1_000_000, AdapterRole::Placebo);
-    let adapters = Arc::new(Adapters::new((0..adapters).map(entry)).expect("names differ"));
+    let mut tally = Tally::default();
+    let totals = serve_into(spec, Catalogue { count: adapters, bytes: 1_000_000 }, asks, &mut tally);
+    Tally { end_s: totals.end.0 as f64 * 1e-9, ..tally }
+}
+
+/// Serves the requests, which come in order of time, on one replica.
+///
+/// # Panics
+/// When the cluster is impossible or the requests are out of order: a case of ours is wrong.
+pub fn serve_into(
+    spec: &ClusterSpec,
+    catalogue: Catalogue,
+    asks: impl Iterator<Item = Ask>,
+    sink: &mut dyn Sink,
+) -> RunTotals {
+    let rank = match &spec.engine {
+        EngineSpec::Vllm(vllm) => vllm.max_lora_rank,
+        EngineSpec::Sglang(sglang) => sglang.max_lora_rank,
+    };
+    let entry = |i| (format!("a{i}"), rank, catalogue.bytes, AdapterRole::Placebo);
+    let adapters = Arc::new(Adapters::new((0..catalogue.count).map(entry)).expect("names differ"));
     let cluster = Cluster::new(spec, adapters.clone()).expect("a case describes a possible cluster");
     let context = RouterContext {
         merged: Default::default(),
@@ -104,16 +153,30 @@ pub fn serve(spec: &ClusterSpec, adapters: u32, asks: impl Iterator<Item = Ask>)
     let mut router = Router::new(&policy, context).expect("the policy has no parameters");
     let mut source = Source { asks, next: None, taken: 0 };
     source.advance();
-    let mut tally = Tally::default();
-    let run = Run {
-        cluster: &cluster,
-        source: &mut source,
-        router: &mut router,
-        sink: &mut tally,
-        mode: Service::Contended,
-    };
-    let totals: RunTotals = run.run().expect("requests come in order of time");
-    Tally { end_s: totals.end.0 as f64 * 1e-9, ..tally }
+    let run =
+        Run { cluster: &cluster, source: &mut source, router: &mut router, sink, mode: Service::Contended };
+    run.run().expect("requests come in order of time")
+}
+
+/// Requests that come at `rate_rps` a second with exponential gaps, with what `of` makes of each.
+pub fn poisson(
+    seed: Seed,
+    (count, rate_rps): (u32, f64),
+    of: impl Fn(&mut Stream) -> Ask,
+) -> impl Iterator<Item = Ask> {
+    let (mut gaps, mut rest, mut now_s) = (seed.stream("gaps"), seed.stream("asks"), 0.0);
+    (0..count).map(move |_| {
+        now_s += gaps.exp1() / rate_rps;
+        Ask { due_s: now_s, ..of(&mut rest) }
+    })
+}
+
+/// The value that this share of the sorted times is at most; `None` for no times.
+pub fn quantile(times: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(at.max(1) - 1).copied()
 }
 
 struct Source<I> {

@@ -1,21 +1,27 @@
 //! Published results against the simulator. A case is one file and one line in [`CASES`]; it says what was published,
 //! what we get, and whether that is within its tolerance. What fails is printed as failed.
 
+mod adapters_itl;
 mod bench;
 mod fit;
 mod memory;
+mod merging;
 mod multi_lora;
 mod overheads;
+mod page;
 mod queues;
+mod record;
 mod residency;
 mod runs;
+mod s_lora;
 mod skipped;
+mod switching;
 
-pub use fit::{Fit, fit};
+pub use fit::{Fit, Fits, fit};
+pub use record::recorded;
 
 use schemars::JsonSchema;
-use serde::Serialize;
-use std::fmt::Write;
+use serde::{Deserialize, Serialize};
 
 /// A published result that the simulator is held against.
 pub struct Case {
@@ -31,18 +37,23 @@ pub struct Case {
 pub const CASES: &[Case] = &[
     multi_lora::CASE,
     multi_lora::SHAPE,
+    adapters_itl::CASE,
     overheads::AGULLO,
     overheads::PUNICA,
+    switching::CLIFF,
+    switching::DRAINING,
+    s_lora::TABLE_3,
+    merging::CASE,
     memory::POOLS,
     memory::STARTS,
     residency::CASE,
     queues::CASE,
     skipped::MOONCAKE,
-    skipped::S_LORA,
+    skipped::D_LORA,
 ];
 
 /// One number of a case.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
     /// What the number is, with its unit.
     pub what: String,
@@ -58,10 +69,22 @@ pub struct Row {
     pub verdict: Verdict,
     /// Why, where the numbers don't say it.
     pub note: Option<String>,
+    /// Where a page shows it.
+    pub shown_in: ShownIn,
+}
+
+/// Where a page shows a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ShownIn {
+    /// In the table of its case.
+    Table,
+    /// Among the many that a reader opens.
+    Details,
 }
 
 /// What came of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Within its tolerance.
@@ -92,6 +115,7 @@ impl Row {
             tolerance: Some(tolerance),
             verdict,
             note: None,
+            shown_in: ShownIn::Table,
         }
     }
 
@@ -105,13 +129,18 @@ impl Row {
         Self { verdict: Verdict::Skipped, note: Some(why.to_owned()), ..none }
     }
 
+    /// One of many.
+    fn detail(self) -> Self {
+        Self { shown_in: ShownIn::Details, ..self }
+    }
+
     fn noted(self, note: impl Into<String>) -> Self {
         Self { note: Some(note.into()), ..self }
     }
 }
 
 /// What came of one case.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CaseResult {
     /// Its name.
     pub name: String,
@@ -122,79 +151,37 @@ pub struct CaseResult {
 }
 
 /// What `acb validate --json` prints.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ValidationDocument {
+    /// Digest of the profiles and measured runs that the numbers come from.
+    pub inputs: String,
     /// Cases, in the order of the table.
     pub cases: Vec<CaseResult>,
     /// Rows that are outside their tolerance.
     pub failed: u64,
 }
 
-/// Runs cases, one after the other; each uses all processors.
-#[must_use]
-pub fn run(cases: &[&Case]) -> ValidationDocument {
-    let result = |case: &&Case| CaseResult {
-        name: case.name.to_owned(),
-        source: case.source.to_owned(),
-        rows: (case.run)(),
+/// Runs cases, one after the other; each uses all processors. `done` is told the name of each when it is over.
+pub fn run(cases: &[&Case], done: impl Fn(&str)) -> ValidationDocument {
+    let result = |case: &&Case| {
+        let rows = (case.run)();
+        done(case.name);
+        CaseResult { name: case.name.to_owned(), source: case.source.to_owned(), rows }
     };
     let cases: Vec<CaseResult> = cases.iter().map(result).collect();
     let rows = cases.iter().flat_map(|case| &case.rows);
     let failed = rows.filter(|row| row.verdict == Verdict::Fail).count() as u64;
-    ValidationDocument { cases, failed }
+    ValidationDocument { inputs: record::inputs(), cases, failed }
 }
 
-impl ValidationDocument {
-    /// The table as text or Markdown, one section for each case.
-    #[must_use]
-    pub fn markdown(&self) -> String {
-        let mut out = String::from(
-            "# Fidelity\n\nPublished results against the simulator, as `acb validate` prints them. A row fails when its error is above \
-             the tolerance, and says so.\n",
-        );
-        for case in &self.cases {
-            // Writing to a String can't fail.
-            let _ = write!(out, "\n## {}\n\n{}\n\n", case.name, case.source);
-            out += "| what | ours | theirs | error | tolerance | verdict |\n|---|---:|---:|---:|---:|---|\n";
-            for row in &case.rows {
-                out += &row.line();
-            }
-            for note in case.rows.iter().filter_map(|row| row.note.as_ref().map(|note| (&row.what, note))) {
-                let _ = write!(out, "\n- {}: {}", note.0, note.1);
-            }
-            if case.rows.iter().any(|row| row.note.is_some()) {
-                out.push('\n');
-            }
-        }
-        out
-    }
+/// A ratio that has to be large; its shortfall is the error.
+fn least(what: &str, ratio: f64, least: f64) -> Row {
+    Row { ours: Some(ratio), theirs: Some(least), ..Row::error(what, (1.0 - ratio / least).max(0.0), 0.0) }
 }
 
-impl Row {
-    fn line(&self) -> String {
-        let number = |value: Option<f64>| value.map_or_else(String::new, significant);
-        let percent = |value: Option<f64>| value.map_or_else(String::new, |v| format!("{:.1} %", v * 100.0));
-        let verdict = match self.verdict {
-            Verdict::Pass => "pass",
-            Verdict::Fail => "**fail**",
-            Verdict::Shown => "shown",
-            Verdict::Skipped => "skipped",
-        };
-        format!(
-            "| {} | {} | {} | {} | {} | {verdict} |\n",
-            self.what,
-            number(self.ours),
-            number(self.theirs),
-            percent(self.error),
-            percent(self.tolerance)
-        )
-    }
-}
-
-/// Four digits.
-fn significant(value: f64) -> String {
-    let digits = if value == 0.0 { 0 } else { 3 - value.abs().log10().floor() as i32 };
-    format!("{value:.*}", digits.clamp(0, 6) as usize)
+/// A ratio that has to be small; what it is above is the error.
+fn most(what: &str, ratio: f64, most: f64) -> Row {
+    Row { ours: Some(ratio), theirs: Some(most), ..Row::error(what, (ratio / most - 1.0).max(0.0), 0.0) }
 }
 
 /// Mean of the symmetric relative errors of pairs, as the authors of the runs state it; `None` for no pairs.
@@ -212,7 +199,7 @@ mod tests {
         assert_eq!(Row::compare("x", 10.4, 10.0, 0.05).verdict, Verdict::Pass);
         let failed = Row::compare("x", 9.0, 10.0, 0.05);
         assert_eq!(failed.verdict, Verdict::Fail);
-        assert!(failed.line().contains("10.0 %") && failed.line().contains("fail"));
+        assert!(page::line(&failed).contains("10.0 %") && page::line(&failed).contains("fail"));
         assert_eq!(Row::skipped("x", "no data").verdict, Verdict::Skipped);
     }
 
@@ -226,7 +213,7 @@ mod tests {
     fn the_fast_cases_run_and_the_page_says_what_they_give() {
         let fast: Vec<&Case> =
             CASES.iter().filter(|case| ["memory_pools", "memory_starts"].contains(&case.name)).collect();
-        let document = run(&fast);
+        let document = run(&fast, |_| {});
         assert_eq!(document.cases.len(), 2);
         assert!(document.markdown().contains("| 8 slots of rank 16"));
     }

@@ -8,7 +8,8 @@ use acb_types::Seed;
 pub const SEED: Seed = Seed(250_808_343);
 /// Length of a run, s.
 const HOUR_S: f64 = 3600.0;
-const CSV: &str = include_str!("../../data/multi-lora-runs/vllm-0.8.5-llama-3.1-8b.csv");
+/// The file.
+pub const CSV: &str = include_str!("../../data/multi-lora-runs/vllm-0.8.5-llama-3.1-8b.csv");
 
 /// One run as it was measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +38,11 @@ impl Measured {
     /// Whether requests waited longer than they should: a mean time to first token of a second or more.
     pub fn is_overloaded(&self) -> bool {
         self.ttft_ms >= 1000.0
+    }
+
+    /// Whether it was asked the same as another run.
+    fn is_asked_as(&self, other: &Self) -> bool {
+        self.rates == other.rates && self.adapters == other.adapters
     }
 
     /// Request rate of an adapter, req/s.
@@ -90,10 +96,39 @@ pub fn halves() -> (Vec<Measured>, Vec<Measured>) {
     (runs, held_out)
 }
 
-/// Simulates a run with these costs.
-pub fn simulate(run: &Measured, profile: &Profile) -> Tally {
+/// What a run was asked. Runs with the same rates and adapters were given the same requests, whatever their slots and
+/// ranks (their counts agree to the digit), so what one of them was asked is known from another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Asked {
+    /// Realised rate over the nominal one.
+    rate: f64,
+    /// Mean prompt tokens.
+    prompt: f64,
+    /// Mean answer tokens.
+    answer: f64,
+}
+
+impl Asked {
+    /// What the fitted half says of runs with these rates and adapters: lengths from all of them, the rate from those
+    /// that were not overloaded. Where it has none: the nominal rate, the mean lengths of all runs.
+    fn of(run: &Measured, fitted: &[Measured]) -> Self {
+        let same: Vec<&Measured> = fitted.iter().filter(|other| other.is_asked_as(run)).collect();
+        let light: Vec<&Measured> = same.iter().copied().filter(|other| !other.is_overloaded()).collect();
+        let mean = |runs: &[&Measured], of: fn(&Measured) -> f64| {
+            (!runs.is_empty()).then(|| runs.iter().map(|&run| of(run)).sum::<f64>() / runs.len() as f64)
+        };
+        Self {
+            rate: mean(&light, |run| run.req_s / run.offered()).unwrap_or(1.0),
+            prompt: mean(&same, |run| run.in_tok_s / run.req_s).unwrap_or(PROMPT_TOKENS),
+            answer: mean(&same, |run| run.out_tok_s / run.req_s).unwrap_or(ANSWER_TOKENS),
+        }
+    }
+}
+
+/// Simulates a run with these costs; what it was asked is taken from the fitted half.
+pub fn simulate(run: &Measured, fitted: &[Measured], profile: &Profile) -> Tally {
     let name = format!("{}/{}/{}/{}", run.rates[0], run.rank, run.slots, run.adapters);
-    let asks = Poisson::new(run, SEED.child(&name));
+    let asks = Poisson::new(run, Asked::of(run, fitted), SEED.child(&name));
     serve(&cluster(run, profile), run.adapters, asks)
 }
 
@@ -131,6 +166,7 @@ fn cluster(run: &Measured, profile: &Profile) -> ClusterSpec {
 /// Poisson arrivals of all adapters together, lengths lognormal around the means of completed requests.
 struct Poisson {
     shares: Vec<f64>,
+    asked: Asked,
     rate: f64,
     now_s: f64,
     gaps: acb_types::Stream,
@@ -139,14 +175,15 @@ struct Poisson {
 }
 
 impl Poisson {
-    fn new(run: &Measured, seed: Seed) -> Self {
+    fn new(run: &Measured, asked: Asked, seed: Seed) -> Self {
         let cumulative = run.shares().scan(0.0, |sum, share| {
             *sum += share;
             Some(*sum)
         });
         Self {
             shares: cumulative.collect(),
-            rate: run.offered(),
+            asked,
+            rate: run.offered() * asked.rate,
             now_s: 0.0,
             gaps: seed.stream("gaps"),
             adapters: seed.stream("adapters"),
@@ -155,10 +192,13 @@ impl Poisson {
     }
 }
 
-/// Mean tokens, and the standard deviation of their logarithm. The spread of answers is what fills the pool of the
-/// overloaded runs with as many requests as it did.
-const PROMPT: (f64, f64) = (223.0, 1.1);
-const ANSWER: (f64, f64) = (192.5, 0.6);
+/// Mean tokens over all runs.
+const PROMPT_TOKENS: f64 = 223.0;
+const ANSWER_TOKENS: f64 = 192.5;
+/// Standard deviation of the logarithm of the tokens. That of answers is what fills the pool of the overloaded runs with
+/// as many requests as it did.
+const PROMPT_SPREAD: f64 = 1.1;
+const ANSWER_SPREAD: f64 = 0.6;
 /// Longest prompt and answer.
 const LONGEST: f64 = 2048.0;
 
@@ -169,11 +209,12 @@ impl Iterator for Poisson {
         self.now_s += self.gaps.exp1() / self.rate;
         let draw = self.adapters.unit();
         let adapter = self.shares.partition_point(|&share| share <= draw).min(self.shares.len() - 1);
-        let mut length = |(mean, spread): (f64, f64)| {
+        let mut length = |mean: f64, spread: f64| {
             let log = mean.ln() - spread * spread / 2.0 + spread * self.lengths.normal();
             log.exp().round().clamp(1.0, LONGEST) as u32
         };
-        let (prompt, answer) = (length(PROMPT), length(ANSWER));
+        let prompt = length(self.asked.prompt, PROMPT_SPREAD);
+        let answer = length(self.asked.answer, ANSWER_SPREAD);
         (self.now_s < HOUR_S).then_some(Ask {
             due_s: self.now_s,
             prompt,
@@ -196,5 +237,15 @@ mod tests {
         assert_eq!((fit.len(), held_out.len()), (66, 65));
         assert!(fit.iter().all(|run| !held_out.contains(run)));
         assert_eq!(halves().1, held_out);
+    }
+
+    #[test]
+    fn what_a_run_was_asked_comes_from_others_with_the_same_rates_and_adapters() {
+        let (fit, held_out) = halves();
+        let run = held_out.iter().find(|run| (run.adapters, run.rates[0]) == (32, 0.1)).unwrap();
+        let asked = Asked::of(run, &fit);
+        assert!((asked.rate - 1.011).abs() < 0.002 && (asked.answer - 194.2).abs() < 0.5, "{asked:?}");
+        let none = Asked { rate: 1.0, prompt: PROMPT_TOKENS, answer: ANSWER_TOKENS };
+        assert_eq!(Asked::of(run, &[]), none);
     }
 }

@@ -63,8 +63,9 @@ fn what_validate_prints_follows_its_schema_and_a_failed_case_fails_the_command()
     let passed = bench.done("validate memory_starts mooncake_cache_ratios --json", &[]);
     assert_eq!(passed.json()["failed"], 0);
     check(&bench, "validate", &passed);
-    let failed = bench.acb("validate memory_pools --json", &[]);
+    let failed = bench.acb("validate sglang_residency_cliff --json", &[]);
     assert_eq!((failed.code, &failed.json()["failed"]), (Some(1), &serde_json::Value::from(1)));
+    check(&bench, "validate", &bench.done("validate --recorded --json", &[]));
     let unknown = bench.acb("validate nothing", &[]);
     assert_eq!(unknown.code, Some(2));
     assert!(unknown.err.contains("multi_lora_runs"), "{}", unknown.err);

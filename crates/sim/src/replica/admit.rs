@@ -17,12 +17,22 @@ impl Replica {
             if budget == 0 || self.running.len() >= engine.rules.vllm().max_running {
                 return Door::Shut;
             }
-            let Some(key) = self.next_candidate(engine) else { return Door::Open };
+            let candidate = self.next_candidate(engine);
+            self.count_skipped(engine, candidate);
+            let Some(key) = candidate else { return Door::Open };
             // What the step of the others takes and gives up comes first.
             self.decoding.settle(self.step + 1, &mut self.pool);
             let Some(admission) = self.admission(engine, key, budget) else { return Door::Shut };
             self.enter(engine, key, &admission);
             budget -= admission.tokens;
+        }
+    }
+
+    /// Notes how many requests are before the candidate; without one, all that wait are passed over.
+    fn count_skipped(&mut self, engine: &Engine<'_>, candidate: Option<JobKey>) {
+        if engine.rules.latency.counts_skipped() {
+            let all = u64::from(self.queue.len());
+            self.skipped = candidate.map_or(all, |key| self.queue.before(engine.jobs, key));
         }
     }
 

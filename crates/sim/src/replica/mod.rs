@@ -78,6 +78,8 @@ pub(crate) struct Replica {
     /// Tokens that the step in progress computes, besides one for each of the company.
     planned: Vec<(JobKey, u32)>,
     door: Door,
+    /// Waiting requests that the last planned step passed over for want of a slot, when that costs anything.
+    skipped: u64,
     given_up: Vec<JobKey>,
     admissions: u64,
     counters: Counters,
@@ -94,7 +96,10 @@ impl Replica {
             id,
             pool: BlockPool::new(rules.blocks),
             adapters: AdapterPool::new(&rules.adapters),
-            queue: Queue::new(adapters),
+            queue: match rules.latency.counts_skipped() {
+                true => Queue::new(adapters).counted(),
+                false => Queue::new(adapters),
+            },
             overtakes: Overtakes::default(),
             running: Vec::new(),
             stepwise: Vec::new(),
@@ -104,6 +109,7 @@ impl Replica {
             stretch: None,
             planned: Vec::new(),
             door: Door::Open,
+            skipped: 0,
             given_up: Vec::new(),
             admissions: 0,
             counters: Counters::default(),
@@ -151,7 +157,9 @@ impl Replica {
             self.adapters.asked(adapter, &engine.rules.adapters, at);
         }
         let may_enter = self.door == Door::Open && adapter.is_none_or(|a| self.has_slot(engine.rules, a));
-        if may_enter { self.cut(at) } else { None }
+        // A request that can't enter lengthens what the next step passes over.
+        let is_passed = self.door == Door::Open && engine.rules.latency.counts_skipped();
+        if may_enter || is_passed { self.cut(at) } else { None }
     }
 
     /// Gives a request up at `at`: at once when no step computes it, else its memory is freed when the step ends.

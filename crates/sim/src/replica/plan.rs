@@ -30,7 +30,7 @@ impl Replica {
             Some(pass) => pass,
             None => self.plan_one_by_one(engine),
         };
-        self.door = Door::Shut;
+        (self.door, self.skipped) = (Door::Shut, 0);
         if !pass.preempted {
             self.door = self.admit(engine, pass.budget);
         }
@@ -213,6 +213,7 @@ impl Replica {
             }
         }
         let everybody = self.planned.len() as u64 + self.decoding.rows() == self.running.len() as u64;
+        batch.skipped = self.skipped;
         batch.adapters =
             if everybody { self.adapters.used().len() as u64 } else { self.scheduled_adapters(engine) };
         batch

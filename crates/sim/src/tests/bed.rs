@@ -158,6 +158,7 @@ pub fn profile() -> Profile {
         lora_row_us: 3.0,
         lora_row_slot_us: 0.0,
         lora_row_adapter_us: 0.3,
+        skipped_request_us: 0.0,
         lora_prefill_token_us: 1.7,
         load_gpu_ms: 5.0,
         load_gpu_ms_per_mb: 0.0,

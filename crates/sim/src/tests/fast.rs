@@ -37,6 +37,7 @@ fn bent() -> Profile {
         lora_adapter_exponent: 0.6,
         lora_rank_exponent: 0.3,
         lora_row_slot_us: 0.7,
+        skipped_request_us: 31.0,
         ..profile()
     }
 }

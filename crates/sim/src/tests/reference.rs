@@ -234,12 +234,12 @@ impl Reference<'_> {
         let mut scheduled: Vec<(usize, u32)> = Vec::new();
         let mut budget = self.spec.vllm().max_num_batched_tokens;
         let preempted = self.first_pass(&mut scheduled, &mut budget);
-        let mut newcomers = Vec::new();
+        let (mut newcomers, mut skipped) = (Vec::new(), 0);
         if !preempted {
-            self.second_pass(now, &mut scheduled, &mut budget, &mut newcomers);
+            skipped = self.second_pass(now, &mut scheduled, &mut budget, &mut newcomers);
         }
         let load = self.load(&newcomers, now);
-        let end = now + self.latency.step_time(&self.batch(&scheduled)) + load;
+        let end = now + self.latency.step_time(&Batch { skipped, ..self.batch(&scheduled) }) + load;
         self.step += 1;
         self.emit(end, &scheduled);
         end
@@ -304,13 +304,14 @@ impl Reference<'_> {
         }
     }
 
+    /// Admits, and says how many it passed over.
     fn second_pass(
         &mut self,
         now: Exact,
         scheduled: &mut Vec<(usize, u32)>,
         budget: &mut u32,
         newcomers: &mut Vec<usize>,
-    ) {
+    ) -> u64 {
         let vllm = self.spec.vllm().clone();
         let mut skipped = Vec::new();
         while *budget > 0 && self.running.len() < vllm.max_num_seqs as usize {
@@ -351,9 +352,11 @@ impl Reference<'_> {
             scheduled.push((job, tokens));
             *budget -= tokens;
         }
+        let count = skipped.len() as u64;
         for job in skipped.into_iter().rev() {
             self.waiting.push_front(job);
         }
+        count
     }
 
     fn hits(&self, job: usize) -> Vec<u32> {
