@@ -278,6 +278,7 @@ fn router(args: &BenchArgs, tasks: usize, adapters: &Arc<Adapters>) -> miette::R
     let context = RouterContext {
         replicas: args.server.url.len() as u32,
         adapters: adapters.clone(),
+        merged: std::collections::BTreeMap::new(),
         prior: Arc::new(prior),
         slo: Slo { ttft_ns: None, tpot_ns: None, e2e_ns: Some(args.server.timeout) },
         costs: CostModel::default(),

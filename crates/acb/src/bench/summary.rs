@@ -278,7 +278,7 @@ impl Sums {
         let prompt = seen.usage.and_then(|usage| usage.prompt_tokens);
         self.prompt_tokens += u64::from(prompt.unwrap_or_else(|| served.request.prompt.tokens()));
         self.output_tokens += u64::from(served.output_tokens());
-        let mut put = |into: &mut Histogram, value: Option<Nanos>| {
+        let put = |into: &mut Histogram, value: Option<Nanos>| {
             if let Some(value) = value {
                 into.add(value.0);
             }

@@ -91,6 +91,7 @@ impl SimulatedServer {
             seed: Seed(0),
             truth: None,
             adapters: self.adapters.clone(),
+            merged: std::collections::BTreeMap::new(),
         }
     }
 

@@ -113,7 +113,7 @@ fn options(args: &ServeFakeArgs) -> miette::Result<FakeOptions> {
 }
 
 fn of_experiment(args: &ServeFakeArgs) -> miette::Result<(ClusterSpec, Vec<FakeAdapter>)> {
-    let (spec, _) = ExperimentSpec::load(&args.files, &args.sets).map_err(Report::from)?;
+    let (spec, _) = ExperimentSpec::load(None, &args.files, &args.sets).map_err(Report::from)?;
     let adapters = spec.adapters.list(&spec.model.shape());
     let adapter = |a: &crate::spec::catalogue::NamedAdapter| FakeAdapter {
         name: a.name.clone(),
