@@ -22,6 +22,7 @@ enum PrintedBy {
 /// Every generated page: a new one is one line here.
 const PAGES: &[Page] = &[
     Page { path: "docs/metrics.md", printed_by: PrintedBy::Output(&["list", "metrics", "--markdown"]) },
+    Page { path: "docs/presets.md", printed_by: PrintedBy::Output(&["list", "presets", "--markdown"]) },
     Page { path: "docs/schema/experiment.schema.json", printed_by: PrintedBy::Output(&["schema"]) },
     Page { path: "docs/cli.md", printed_by: PrintedBy::Help(COMMANDS) },
 ];

@@ -1,5 +1,6 @@
 //! The command line. Its help is the reference: `docs/cli.md` is generated from it.
 
+use crate::presets::Preset;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -62,8 +63,11 @@ pub enum Command {
 #[derive(Clone, Debug, Args)]
 pub struct ExperimentArgs {
     /// Experiment files (YAML). Several merge left to right: maps deeply, lists and scalars replace.
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "preset", value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// A published case that ships with the program (`acb list presets`). Files and `--set` change it.
+    #[arg(long, value_name = "NAME", value_parser = Preset::parser(), hide_possible_values = true)]
+    pub preset: Option<&'static Preset>,
     /// Override one value, such as `workload.requests=500` or `arms.0.policy=random`. May be repeated.
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub sets: Vec<String>,
@@ -250,6 +254,8 @@ pub enum Listed {
     Metrics,
     /// Latency profiles of the simulator.
     Profiles,
+    /// Published cases that `--preset` takes, with their source.
+    Presets,
 }
 
 /// Arguments of `acb validate`.

@@ -13,6 +13,7 @@ pub mod folder;
 pub mod gates;
 pub mod interrupt;
 pub mod plan;
+pub mod presets;
 pub mod progress;
 pub mod quality;
 pub mod replay;

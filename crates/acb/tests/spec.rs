@@ -201,7 +201,7 @@ fn write(folder: &tempfile::TempDir, name: &str, bytes: &[u8]) -> PathBuf {
 
 fn load(files: &[PathBuf], sets: &[&str]) -> Result<ExperimentSpec, String> {
     let sets: Vec<_> = sets.iter().map(ToString::to_string).collect();
-    ExperimentSpec::load(files, &sets).map(|(spec, _)| spec).map_err(|faults| faults.to_string())
+    ExperimentSpec::load(None, files, &sets).map(|(spec, _)| spec).map_err(|faults| faults.to_string())
 }
 
 #[test]

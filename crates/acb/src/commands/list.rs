@@ -2,6 +2,7 @@
 
 use super::{Exit, print, print_json};
 use crate::cli::{ListArgs, Listed};
+use crate::presets::PRESETS;
 use acb_routing::PolicySpec;
 use acb_workload::Kind;
 use schemars::JsonSchema;
@@ -15,7 +16,8 @@ pub struct Item {
     pub name: String,
     /// What it is.
     pub summary: String,
-    /// What a policy may see, a metric's unit, whether a profile is calibrated; null where there is nothing to add.
+    /// What a policy may see, a metric's unit, whether a profile is calibrated, where a preset's numbers were published; null
+    /// where there is nothing to add.
     pub detail: Option<String>,
 }
 
@@ -52,6 +54,10 @@ fn items(what: Listed) -> Vec<Item> {
                 item(profile.name, profile.summary, Some(calibrated.to_owned()))
             })
             .collect(),
+        Listed::Presets => PRESETS
+            .iter()
+            .map(|preset| item(preset.name, preset.summary, Some(preset.source.to_owned())))
+            .collect(),
     }
 }
 
@@ -78,6 +84,7 @@ fn markdown(what: Listed, items: &[Item]) -> String {
         Listed::Workloads => "Workloads",
         Listed::Metrics => "Metrics",
         Listed::Profiles => "Latency profiles",
+        Listed::Presets => "Presets",
     };
     let mut out = format!("# {title}\n\n| name | what | |\n|---|---|---|\n");
     for item in items {

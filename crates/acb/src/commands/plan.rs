@@ -126,7 +126,8 @@ pub fn load(args: &ExperimentArgs, json: bool) -> miette::Result<Option<Experime
 }
 
 fn try_load(args: &ExperimentArgs) -> Result<ExperimentSpec, Faults> {
-    let (mut spec, located): (ExperimentSpec, Located) = ExperimentSpec::load(&args.files, &args.sets)?;
+    let (mut spec, located): (ExperimentSpec, Located) =
+        ExperimentSpec::load(args.preset, &args.files, &args.sets)?;
     let metrics: Vec<&str> = acb_evidence::metrics().iter().map(|metric| metric.name).collect();
     let found = check(&spec, &metrics).into_iter().chain(overridden_factors(&spec, &args.sets));
     match located.faults(found) {

@@ -75,6 +75,10 @@ pub struct GenerateSpec {
     /// LoRA ranks in turn; give this or `rank`.
     #[serde(default)]
     pub ranks: Vec<Rank>,
+    /// Weight bytes of each as loaded; computed from the model's shape, rank and targets when absent.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub bytes: Option<u64>,
     /// Start of every name; a number follows.
     #[serde(default = "name_prefix")]
     #[schemars(regex(pattern = NAME))]
@@ -140,7 +144,7 @@ impl GenerateSpec {
         let adapter = |name: String, rank: u32, role: AdapterRoleSpec| AdapterSpec {
             name,
             rank,
-            bytes: None,
+            bytes: self.bytes,
             role,
             task: None,
             targets: self.targets,

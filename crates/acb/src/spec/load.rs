@@ -5,6 +5,7 @@ use super::parse::parse;
 use super::tree::Node;
 use super::validate::validate;
 use super::{Fault, Faults, Located, SourceId, Sources};
+use crate::presets::Preset;
 use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::Read;
@@ -13,24 +14,28 @@ use std::path::{Path, PathBuf};
 /// Largest experiment file in bytes: 4 MiB.
 pub const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// Reads files, merges them left to right, applies `path=value` arguments and checks the result against a schema.
+/// Reads a preset and files, merges them left to right, applies `path=value` arguments and checks the result against a
+/// schema.
 ///
 /// # Errors
 /// All faults at the first stage that has any: texts, then arguments, then the schema.
 ///
 /// # Panics
-/// When no file is given: the command line asks for at least one.
+/// When neither a preset nor a file is given: the command line asks for one.
 pub fn load<T: DeserializeOwned>(
     schema: &serde_json::Value,
+    preset: Option<&Preset>,
     files: &[PathBuf],
     sets: &[String],
 ) -> Result<(T, Located), Faults> {
-    assert!(!files.is_empty(), "an experiment is read from at least one file");
+    assert!(preset.is_some() || !files.is_empty(), "an experiment is read from a preset or a file");
     let mut sources = Sources::default();
     let mut tree: Option<Node> = None;
     let mut faults = Vec::new();
-    for file in files {
-        match read(&mut sources, file).and_then(|id| parse(&sources, id, 0)) {
+    let shipped = preset.map(|preset| Ok(sources.add(format!("preset {}", preset.name), preset.text)));
+    let read: Vec<_> = shipped.into_iter().chain(files.iter().map(|file| read(&mut sources, file))).collect();
+    for id in read {
+        match id.and_then(|id| parse(&sources, id, 0)) {
             Ok(over) => tree = Some(tree.map_or(over.clone(), |base| merge(base, over))),
             Err(found) => faults.extend(found),
         }

@@ -6,6 +6,7 @@ use super::schema::with_short_forms;
 use super::tree::Node;
 use super::validate::validate;
 use super::{ExperimentSpec, Faults, Located, Sources, emit};
+use crate::presets::Preset;
 use serde_json::Value as Json;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -14,12 +15,16 @@ use std::sync::LazyLock;
 pub type Finding = (String, String);
 
 impl ExperimentSpec {
-    /// Reads files, merges them left to right and applies `path=value` arguments.
+    /// Reads a preset and files, merges them left to right and applies `path=value` arguments.
     ///
     /// # Errors
     /// All faults that the texts and the schema have; faults across fields are found by [`super::check::check`].
-    pub fn load(files: &[PathBuf], sets: &[String]) -> Result<(Self, Located), Faults> {
-        load(raw_schema(), files, sets)
+    pub fn load(
+        preset: Option<&Preset>,
+        files: &[PathBuf],
+        sets: &[String],
+    ) -> Result<(Self, Located), Faults> {
+        load(raw_schema(), preset, files, sets)
     }
 
     /// Reads one text that is not a file, named `name` in faults.

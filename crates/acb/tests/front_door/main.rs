@@ -9,6 +9,7 @@ mod documents;
 mod gates;
 mod interruption;
 mod plan;
+mod presets;
 mod resume;
 mod run;
 mod schema;

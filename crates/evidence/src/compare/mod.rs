@@ -53,6 +53,8 @@ pub struct ComparisonRule {
     pub contrasts: Option<Vec<Pair>>,
     /// Names of exploratory metrics.
     pub secondary: Vec<String>,
+    /// Those of them that the plan asked for by name.
+    pub named: Vec<String>,
     /// Every run that should be there, so that missing ones are named; empty when nobody knows.
     pub planned: Vec<PlannedRun>,
 }
@@ -78,6 +80,7 @@ impl ComparisonRule {
             contrasts: Some(plan.contrasts.clone()),
             planned: plan.runs.clone(),
             secondary: on.secondary.iter().chain(named).cloned().collect(),
+            named: plan.secondary_metrics.clone(),
             ..on
         }
     }
@@ -98,6 +101,7 @@ impl ComparisonRule {
             min_effect_ratio: 1.0,
             contrasts: None,
             secondary: secondary.map(|name| (*name).to_owned()).collect(),
+            named: Vec::new(),
             planned: Vec::new(),
         }
     }
@@ -112,6 +116,8 @@ pub struct Comparisons {
     pub unit: String,
     /// Its good direction.
     pub better: Better,
+    /// Names of the secondary metrics that the plan asked for.
+    pub secondary_metrics: Vec<String>,
     /// Level of the family-wise test.
     pub alpha: f64,
     /// Tests in the primary family; Holm's adjustment is over all of them.
@@ -125,6 +131,14 @@ pub struct Comparisons {
     pub rung: Rung,
     /// One comparison per level and kind of server, ascending.
     pub levels: Vec<LevelComparison>,
+}
+
+impl Comparisons {
+    /// The metrics that the plan named: the primary one, then the secondary ones.
+    pub fn named_metrics(&self) -> impl Iterator<Item = &str> {
+        let secondary = self.secondary_metrics.iter().filter(|name| **name != self.metric);
+        std::iter::once(&self.metric).chain(secondary).map(String::as_str)
+    }
 }
 
 /// The arms at one level.
@@ -205,6 +219,7 @@ pub fn compare(runs: &[Run], rule: &ComparisonRule) -> Comparisons {
         metric: rule.metric.clone(),
         unit: info.map_or_else(String::new, |info| info.unit.to_owned()),
         better: info.map_or(Better::Higher, |info| info.better),
+        secondary_metrics: rule.named.clone(),
         alpha: rule.alpha,
         family,
         blocks_needed: blocks_needed(rule.alpha, family).expect("the rule's alpha lies between 0 and 1"),

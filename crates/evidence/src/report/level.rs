@@ -139,9 +139,8 @@ fn verdict(verdict: Option<Verdict>, rung: &Rung) -> String {
 
 fn overview(document: &mut Document, comparisons: &Comparisons, level: &LevelComparison) {
     let some = |name: &str| level.arms.iter().any(|arm| arm.medians.get(name).is_some_and(Option::is_some));
-    let names = [comparisons.metric.as_str()]
-        .into_iter()
-        .chain(OVERVIEW.into_iter().filter(|n| *n != comparisons.metric));
+    let asked: Vec<&str> = comparisons.named_metrics().collect();
+    let names = asked.iter().copied().chain(OVERVIEW.into_iter().filter(|name| !asked.contains(name)));
     let names: Vec<&str> = names.filter(|name| some(name)).collect();
     if names.is_empty() {
         return;
@@ -157,7 +156,7 @@ fn overview(document: &mut Document, comparisons: &Comparisons, level: &LevelCom
     document.table(columns, level.arms.iter().map(row).collect());
 }
 
-fn with_unit(name: &str) -> String {
+pub(super) fn with_unit(name: &str) -> String {
     let unit = metric(name).map_or("", |info| info.unit);
     if name.ends_with(&format!("_{unit}")) || unit == "quality" {
         name.to_owned()

@@ -1,10 +1,10 @@
 //! The answer first: effects over all levels, and one line per level.
 
 use super::document::Document;
-use super::level::{family_table, primary, replicate_finding, title, too_few_blocks};
-use super::number::{effect, percent};
+use super::level::{family_table, primary, replicate_finding, title, too_few_blocks, with_unit};
+use super::number::{effect, or_dash, percent};
 use crate::compare::all_pairs;
-use crate::{Comparisons, Effect, LevelComparison, Pair, Verdict};
+use crate::{ArmRow, Comparisons, Effect, LevelComparison, Pair, Verdict};
 use std::collections::BTreeMap;
 
 /// The primary family where there are several levels.
@@ -21,11 +21,15 @@ pub(super) fn overall(document: &mut Document, comparisons: &Comparisons) {
 
 /// The primary pairs by level: one line per level, one column per pair. A single level has its table in full.
 pub(super) fn levels(document: &mut Document, comparisons: &Comparisons) {
+    let pairs = all_pairs(&comparisons.levels);
+    if pairs.is_empty() {
+        values(document, comparisons);
+        return;
+    }
     if let [level] = &comparisons.levels[..] {
         primary(document, comparisons, level);
         return;
     }
-    let pairs = all_pairs(&comparisons.levels);
     let cell = |level: &LevelComparison, pair: &Pair| {
         let Some(contrast) = level.primary.iter().find(|c| c.pair == *pair) else { return "-".to_owned() };
         let mark = match contrast.verdict {
@@ -42,8 +46,7 @@ pub(super) fn levels(document: &mut Document, comparisons: &Comparisons) {
         true => format!("/ {}", pair.against),
         false => format!("{} / {}", pair.arm, pair.against),
     });
-    let over =
-        if one_arm && !pairs.is_empty() { format!("{} over each", pairs[0].arm) } else { "ratio".to_owned() };
+    let over = if one_arm { format!("{} over each", pairs[0].arm) } else { "ratio".to_owned() };
     document.heading(2, format!("By level: {}, {over}, with interval", comparisons.metric));
     document
         .table(["level".to_owned()].into_iter().chain(names), comparisons.levels.iter().map(row).collect());
@@ -62,6 +65,20 @@ pub(super) fn levels(document: &mut Document, comparisons: &Comparisons) {
     for missing in comparisons.levels.iter().flat_map(|level| &level.missing) {
         document.text(format!("Missing: arm {}, block {}: {}.", missing.arm, missing.block, missing.why));
     }
+}
+
+/// What the arms have at each level in the metrics that the plan named, where nothing is compared.
+fn values(document: &mut Document, comparisons: &Comparisons) {
+    document.heading(2, "By level: medians over blocks");
+    let names: Vec<&str> = comparisons.named_metrics().collect();
+    let columns =
+        ["level", "arm"].into_iter().map(str::to_owned).chain(names.iter().map(|name| with_unit(name)));
+    let row = |level: &LevelComparison, arm: &ArmRow| {
+        let medians = names.iter().map(|name| or_dash(arm.medians.get(*name).copied().flatten()));
+        [title(&level.levels), arm.arm.clone()].into_iter().chain(medians).collect()
+    };
+    let rows = comparisons.levels.iter().flat_map(|level| level.arms.iter().map(move |arm| row(level, arm)));
+    document.table(columns, rows.collect());
 }
 
 /// Every A/A pair at every level.

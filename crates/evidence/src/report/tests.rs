@@ -73,6 +73,16 @@ fn nothing_to_report_is_said() {
 }
 
 #[test]
+fn where_nothing_is_compared_the_metrics_that_the_plan_named_are_shown_by_level() {
+    let loaded = loaded(6);
+    let named = vec!["p50_ttft_ms".to_owned()];
+    let rule = ComparisonRule { contrasts: Some(Vec::new()), named, ..ComparisonRule::of_runs(&loaded.runs) };
+    let seen = render_terminal(&loaded, &compare(&loaded.runs, &rule), 120);
+    assert!(seen.contains("By level: medians over blocks") && seen.contains("p50_ttft_ms"), "{seen}");
+    assert!(!seen.contains("There is no treatment and baseline to compare."), "{seen}");
+}
+
+#[test]
 fn names_from_files_can_not_break_the_page() {
     let mut loaded = loaded(6);
     for run in &mut loaded.runs {

@@ -1,0 +1,128 @@
+//! Published cases as experiment files that ship with the program: `acb run --preset NAME`.
+//!
+//! A preset is one file of `experiments/published` and one line here. `acb validate` prints the errors of the same cases
+//! by name; a preset is what a reader runs, changes and looks into.
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+
+/// An experiment file that ships.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preset {
+    /// What `--preset` takes: the name of the experiment and, where there is one, of the case of `acb validate`.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub summary: &'static str,
+    /// Where the numbers were published.
+    pub source: &'static str,
+    /// The experiment file.
+    pub text: &'static str,
+}
+
+macro_rules! preset {
+    ($name:literal, $summary:literal, $source:literal) => {
+        Preset {
+            name: $name,
+            summary: $summary,
+            source: $source,
+            text: include_str!(concat!("../../../experiments/published/", $name, ".yaml")),
+        }
+    };
+}
+
+/// Every preset, in the order of the list.
+pub const PRESETS: &[Preset] = &[
+    preset!(
+        "multi_lora_runs",
+        "slots and adapters at one offered load, an hour each: 4 of these 8 points were measured",
+        "logs published with arXiv 2508.08343, vLLM 0.8.5"
+    ),
+    preset!(
+        "multi_lora_shape",
+        "192 adapters: too few slots make requests wait, too many collapse the throughput",
+        "logs published with arXiv 2508.08343, vLLM 0.8.5"
+    ),
+    preset!(
+        "agullo_overhead",
+        "throughput under 1 to 64 adapters over that of the base model, 1,500 requests at once",
+        "logs published with arXiv 2508.08343"
+    ),
+    preset!(
+        "vllm_pr_11267",
+        "what LoRA costs with 1 and with 4 slots, 1,000 requests at once",
+        "vLLM PR 11267"
+    ),
+    preset!("sglang_residency_cliff", "8 slots under 8 adapters and under 16", "SGLang PR 13349"),
+    preset!(
+        "s_lora_table_3",
+        "5 to 2,000 adapters of rank 8 on one card",
+        "S-LoRA (arXiv 2311.03285), table 3"
+    ),
+    preset!(
+        "mooncake_cache_ratios",
+        "prefix hits over cache size on a recorded trace, which must be downloaded",
+        "Mooncake (FAST'25), table 2 and figure 9"
+    ),
+    preset!(
+        "adapter_residency",
+        "LRU hit rates of adapter slots under Zipf's law",
+        "Che, Tung and Wang's approximation"
+    ),
+    preset!(
+        "queues",
+        "waiting time of a single server over the spread of its work",
+        "Pollaczek and Khinchine"
+    ),
+];
+
+impl Preset {
+    /// The preset of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        PRESETS.iter().find(|preset| preset.name == name)
+    }
+
+    /// Reads a name from the command line; an unknown one is refused with the nearest.
+    #[must_use]
+    pub fn parser() -> impl TypedValueParser<Value = &'static Self> {
+        let names = PRESETS.iter().map(|preset| PossibleValue::new(preset.name).help(preset.summary));
+        PossibleValuesParser::new(names).map(|name| Self::named(&name).expect("the parser knows the names"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::ExperimentSpec;
+    use crate::validate::CASES;
+
+    /// Cases of `acb validate` without a preset, and why.
+    const WITHOUT: [(&str, &str); 2] = [
+        ("memory_pools", "no request is served: `acb memory` divides a card"),
+        ("memory_starts", "no request is served: `acb memory` divides a card"),
+    ];
+
+    #[test]
+    fn every_case_of_validate_has_a_preset_or_a_reason() {
+        for case in CASES {
+            let reason = WITHOUT.iter().any(|(name, _)| *name == case.name);
+            assert_ne!(Preset::named(case.name).is_some(), reason, "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn what_is_spelled_out_of_a_profile_is_that_profile_without_the_disk() {
+        let preset = Preset::named("s_lora_table_3").unwrap();
+        let (spec, _) = ExperimentSpec::from_text(preset.name, preset.text).unwrap();
+        let shipped = acb_sim::profile("llama-2-7b-a100-80").unwrap();
+        let without = acb_sim::Profile { load_cpu_ms: 0.0, load_cpu_ms_per_mb: 0.0, ..shipped };
+        assert_eq!(spec.cluster.latency_profile(), Some(without));
+    }
+
+    #[test]
+    fn a_preset_is_an_experiment_of_its_name() {
+        for preset in PRESETS {
+            let (spec, _) = ExperimentSpec::from_text(preset.name, preset.text).unwrap();
+            assert_eq!(spec.name, preset.name);
+        }
+    }
+}
