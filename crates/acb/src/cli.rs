@@ -1,7 +1,7 @@
 //! The command line. Its help is the reference: `docs/cli.md` is generated from it.
 
 use crate::presets::Preset;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Is a specialist LoRA adapter worth the cache it splits, the memory it takes and the tail latency it costs?
@@ -61,9 +61,10 @@ pub enum Command {
 
 /// Which experiment, with which changes.
 #[derive(Clone, Debug, Args)]
+#[command(group = ArgGroup::new("experiment").args(["files", "preset"]).required(true).multiple(true))]
 pub struct ExperimentArgs {
     /// Experiment files (YAML). Several merge left to right: maps deeply, lists and scalars replace.
-    #[arg(required_unless_present = "preset", value_name = "FILE")]
+    #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// A published case that ships with the program (`acb list presets`). Files and `--set` change it.
     #[arg(long, value_name = "NAME", value_parser = Preset::parser(), hide_possible_values = true)]
