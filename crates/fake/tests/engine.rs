@@ -1,4 +1,5 @@
 //! The fake servers over real sockets.
+#![allow(clippy::unwrap_used, reason = "tests may unwrap, and what serves them too")]
 
 mod support;
 

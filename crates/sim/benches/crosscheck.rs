@@ -54,6 +54,7 @@ fn serve(case: &Case) -> Result<(), Box<dyn Error>> {
     let adapters = Arc::new(Adapters::new(std::iter::empty())?);
     let cluster = Cluster::new(&spec, adapters.clone())?;
     let context = RouterContext {
+        merged: std::collections::BTreeMap::new(),
         replicas: 1,
         prior: Arc::new(QualityTable::from_fn(1, 0, |_, _| 0.5)?),
         slo: Slo { ttft_ns: Some(Nanos::from_millis(1000)), tpot_ns: None, e2e_ns: None },

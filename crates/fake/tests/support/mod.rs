@@ -124,6 +124,7 @@ pub fn simulate(spec: &ClusterSpec, asked: &[Asked], trace: &Trace) -> Vec<Times
         .collect();
     arrivals.sort_by_key(|arrival| arrival.request.due);
     let context = RouterContext {
+        merged: std::collections::BTreeMap::new(),
         replicas: 1,
         adapters: catalogue.clone(),
         prior: Arc::new(QualityTable::from_fn(1, catalogue.len(), |_, _| 0.5).unwrap()),

@@ -83,6 +83,7 @@ pub fn workload(spec: &WorkloadSpec, adapters: &Adapters) -> Workload {
 
 pub fn context(replicas: u32, adapters: &Arc<Adapters>) -> RouterContext {
     RouterContext {
+        merged: std::collections::BTreeMap::new(),
         replicas,
         adapters: adapters.clone(),
         prior: Arc::new(QualityTable::from_fn(adapters.len(), adapters.len(), |_, _| 0.5).unwrap()),
