@@ -35,7 +35,7 @@ EXPLAINED = {
         "first_ms": "follows from admissions",
         "last_ms": "follows from admissions",
         "preemptions": "follows from admissions",
-        "hit_tokens": LEAF,
+        "hit_tokens": f"{LEAF}; or follows from admissions",
     },
     ("sglang_evicting", "aisimulate"): {"hit_tokens": LEAF},
 }
@@ -99,8 +99,10 @@ def built():
 
     def cargo(*words, where=ROOT, target=TARGET, name):
         env = {**os.environ, "CARGO_TARGET_DIR": target}
-        command = ["cargo", *words, "--locked", "-q", "--message-format=json"]
-        done = subprocess.run(command, cwd=where, env=env, stdout=subprocess.PIPE, check=True, text=True)
+        command = ["cargo", *words, "--locked", "-q", "--message-format=json-render-diagnostics"]
+        done = subprocess.run(command, cwd=where, env=env, stdout=subprocess.PIPE, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{name} did not build in {where}")
         built = [json.loads(line) for line in done.stdout.splitlines()]
         paths = [m.get("executable") for m in built if m.get("target", {}).get("name") == name and m.get("executable")]
         return [paths[-1]]

@@ -96,7 +96,14 @@ mod tests {
     use crate::validate::CASES;
 
     /// Cases of `acb validate` without a preset, and why.
-    const WITHOUT: [(&str, &str); 2] = [
+    const WITHOUT: [(&str, &str); 6] = [
+        (
+            "itl_over_adapters",
+            "a fixed number of requests at a time for each number of adapters: run by `acb validate`",
+        ),
+        ("s_lora_merge_crossover", "merged replicas against adapters at each rate: run by `acb validate`"),
+        ("d_lora_fig_9", "skipped there too: its arrivals are a trace that is not part of the program"),
+        ("sglang_draining", "two settings of one engine flag: run by `acb validate`"),
         ("memory_pools", "no request is served: `acb memory` divides a card"),
         ("memory_starts", "no request is served: `acb memory` divides a card"),
     ];

@@ -18,6 +18,7 @@ use acb_workload::{Arrivals, CountLaw, Kind, NamedBy, Workload, WorkloadContext,
 use miette::{IntoDiagnostic, miette};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -199,10 +200,15 @@ fn traced(asked: &TimingArgs, rows: u64) -> Timing {
     }
 }
 
+/// Divided, not multiplied by 1e-9: whole seconds stay whole.
+fn seconds(time: Nanos) -> f64 {
+    time.0 as f64 / 1e9
+}
+
 fn until(asked: &TimingArgs, duration: Option<Nanos>) -> String {
     match (duration, asked.requests) {
-        (Some(time), Some(n)) => format!(" for {} s or {n} requests", time.as_secs_f64()),
-        (Some(time), None) => format!(" for {} s", time.as_secs_f64()),
+        (Some(time), Some(n)) => format!(" for {} s or {n} requests", seconds(time)),
+        (Some(time), None) => format!(" for {} s", seconds(time)),
         (None, Some(n)) => format!(" for {n} requests"),
         (None, None) => String::new(),
     }
@@ -277,8 +283,8 @@ fn router(args: &BenchArgs, tasks: usize, adapters: &Arc<Adapters>) -> miette::R
     let prior = QualityTable::from_fn(tasks, adapters.len(), |_, _| 0.5).into_diagnostic()?;
     let context = RouterContext {
         replicas: args.server.url.len() as u32,
+        merged: BTreeMap::new(),
         adapters: adapters.clone(),
-        merged: std::collections::BTreeMap::new(),
         prior: Arc::new(prior),
         slo: Slo { ttft_ns: None, tpot_ns: None, e2e_ns: Some(args.server.timeout) },
         costs: CostModel::default(),

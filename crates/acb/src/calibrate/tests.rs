@@ -1,5 +1,6 @@
 //! Calibrations of servers whose constants are hidden.
 
+use super::fit::UNASKED;
 use super::hidden::{FrontEnd, Hidden};
 use super::server::AdapterFile;
 use super::*;
@@ -29,6 +30,8 @@ fn everything_costs() -> Profile {
         load_gpu_ms_per_mb: 0.06,
         load_cpu_ms: 30.0,
         load_cpu_ms_per_mb: 2.0,
+        // No probe asks for it.
+        skipped_request_us: 0.0,
         ..acb_sim::profile("llama-3.1-8b-vllm-0.8.5").unwrap()
     }
 }
@@ -120,6 +123,7 @@ fn check(outcome: &Outcome, most: f64, hidden: &[&str]) {
         all.iter().all(|name| found.iter().any(|c| c.name == **name)) && all.len() == found.len(),
         "{all:?}"
     );
+    let hidden = [hidden, &[UNASKED]].concat();
     assert_eq!(named(outcome, Status::NotIdentifiable), hidden);
     for constant in found.iter().filter(|c| c.status != Status::NotIdentifiable) {
         let error = error(outcome, constant);
@@ -144,7 +148,7 @@ fn without_noise_every_constant_of_either_engine_is_found_within_half_a_percent(
             let outcome = calibrated(perturbed(seed, 0.0), engine, &STARTS, 8);
             check(&outcome, 0.005, &[]);
             assert_eq!(
-                named(&outcome, Status::Identified).len() + GIVEN.len(),
+                named(&outcome, Status::Identified).len() + GIVEN.len() + [UNASKED].len(),
                 outcome.found.constants.len()
             );
             assert_eq!(named(&outcome, Status::Given), GIVEN);
@@ -168,7 +172,7 @@ fn with_two_percent_of_noise_every_constant_of_either_engine_is_found_within_fiv
 fn one_start_can_not_tell_apart_what_depends_on_slots_and_rank() {
     for engine in [vllm as Engine, sglang] {
         let outcome = calibrated(perturbed(5, 0.0), engine, &STARTS[..1], 8);
-        let hidden = ["lora_slot_ms", "lora_row_slot_us", "lora_rank_exponent"];
+        let hidden = ["lora_slot_ms", "lora_row_slot_us", "lora_rank_exponent", UNASKED];
         assert_eq!(named(&outcome, Status::NotIdentifiable), hidden);
         assert_eq!(named(&outcome, Status::Given), [GIVEN[0], GIVEN[1], "lora_bytes_per_rank"]);
         // Their sums are found, so that the profile is right for this start.

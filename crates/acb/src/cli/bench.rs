@@ -260,7 +260,8 @@ fn stages(text: &str) -> Result<Stages, String> {
     let stage = |part: &str| {
         let (time, rates) = part.split_once('@').ok_or("write each stage as TIME@RPS or TIME@RPS-RPS")?;
         let (from, to) = rates.split_once('-').unwrap_or((rates, rates));
-        let duration_s = duration(time)?.as_secs_f64();
+        // Divided, not multiplied by 1e-9: whole seconds stay whole.
+        let duration_s = duration(time)?.0 as f64 / 1e9;
         Ok::<_, String>(Stage {
             duration_s,
             from_rps: number(from, 0.0, 1e6)?,
