@@ -4,6 +4,7 @@
 //! nothing of requests.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Index of a block.
 pub(crate) type BlockId = u32;
@@ -13,27 +14,35 @@ const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Block {
-    /// Content hash; meaningful while `registered`.
-    hash: u64,
+    /// Bucket of its content, while registered.
+    bucket: u32,
     /// Next block in the same bucket, while registered.
     chained: u32,
-    /// Requests that hold it, and whether it is registered: one word, to keep a block small.
-    holders: u32,
-    /// Its place in the free list, while free.
-    place: u32,
+    /// Two marks, then for a free block its place in the free list, else how many requests hold it: one word, to keep a
+    /// block small.
+    state: u32,
 }
 
 const REGISTERED: u32 = 1 << 31;
+const FREE: u32 = 1 << 30;
+const PLACE: u32 = FREE - 1;
 
-/// Blocks whose buckets are read together.
-const GROUP: u32 = 16;
+/// Contents that follow one another in a text have buckets side by side, up to so many.
+const NEIGHBOURS: usize = 16;
+
+/// The buckets that one line of a processor's cache holds: the first registered block of each; oldest registration first
+/// within a content.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Line([u32; NEIGHBOURS]);
 
 /// All blocks of one replica.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockPool {
     blocks: Vec<Block>,
-    /// First registered block of each bucket; oldest registration first within a content.
-    buckets: Vec<u32>,
+    /// Content hash of each block; meaningful while it is registered.
+    hashes: Vec<u64>,
+    lines: Vec<Line>,
     free_list: FreeList,
     free: u32,
     /// Free blocks that are registered.
@@ -44,12 +53,13 @@ pub(crate) struct BlockPool {
 impl BlockPool {
     /// A pool of `count` blocks, free in ascending order.
     pub(crate) fn new(count: u32) -> Self {
-        assert!(count > 0 && count < REGISTERED, "a pool has at least one block");
-        let block = |i: u32| Block { hash: 0, chained: NONE, holders: 0, place: i };
-        let buckets = (count as usize * 2).next_power_of_two();
+        assert!(count > 0 && count < FREE / 4, "a pool has at least one block");
+        let block = |place: u32| Block { bucket: NONE, chained: NONE, state: FREE | place };
+        let lines = (count as usize * 2).div_ceil(NEIGHBOURS).next_power_of_two();
         Self {
             blocks: (0..count).map(block).collect(),
-            buckets: vec![NONE; buckets],
+            hashes: vec![0; count as usize],
+            lines: vec![Line([NONE; NEIGHBOURS]); lines],
             free_list: FreeList { entries: (0..count).collect(), first_place: 0 },
             free: count,
             cached_free: 0,
@@ -77,22 +87,23 @@ impl BlockPool {
         self.evictions
     }
 
-    /// The block with this content that was registered first.
-    pub(crate) fn lookup(&self, hash: u64) -> Option<BlockId> {
-        let mut at = self.buckets[self.bucket(hash)];
-        while at != NONE {
-            let block = &self.blocks[at as usize];
-            if block.hash == hash {
-                return Some(at);
-            }
-            at = block.chained;
+    /// The block with the content number `at` of a text that was registered first. `hashes` are those of the text's
+    /// contents in order.
+    pub(crate) fn lookup(&self, hashes: &[u64], at: usize) -> Option<BlockId> {
+        self.find(self.bucket(hashes, at), hashes[at])
+    }
+
+    fn find(&self, bucket: u32, hash: u64) -> Option<BlockId> {
+        let mut at = self.lines[bucket as usize / NEIGHBOURS].0[bucket as usize % NEIGHBOURS];
+        while at != NONE && self.hashes[at as usize] != hash {
+            at = self.blocks[at as usize].chained;
         }
-        None
+        (at != NONE).then_some(at)
     }
 
     /// Whether nobody holds the block.
     pub(crate) fn is_free(&self, id: BlockId) -> bool {
-        self.blocks[id as usize].holders & !REGISTERED == 0
+        self.blocks[id as usize].state & FREE != 0
     }
 
     /// Takes one more hold of a cached block; a free one leaves the free list.
@@ -100,8 +111,9 @@ impl BlockPool {
         if self.is_free(id) {
             self.free -= 1;
             self.cached_free -= 1;
+            self.blocks[id as usize].state = REGISTERED;
         }
-        self.blocks[id as usize].holders += 1;
+        self.blocks[id as usize].state += 1;
     }
 
     /// Takes blocks from the front of the free list, giving up their contents, and appends them to `taken`.
@@ -110,65 +122,58 @@ impl BlockPool {
     /// When fewer are free: the caller checks first.
     pub(crate) fn take(&mut self, count: u32, taken: &mut Vec<BlockId>) {
         assert!(count <= self.free, "blocks are taken only when they are free");
+        self.free -= count;
+        taken.reserve(count as usize);
         let mut left = count;
         while left > 0 {
-            let group = left.min(GROUP);
-            let start = taken.len();
-            while taken.len() < start + group as usize {
-                taken.extend(self.pop_front());
+            let (id, place) = self.free_list.pop_front();
+            let block = self.blocks[id as usize];
+            if !block.is_entry(place) {
+                continue;
             }
-            self.visit_buckets(taken[start..].iter().map(|&id| self.blocks[id as usize].hash));
-            for &id in &taken[start..] {
-                self.give_up_content(id);
-                self.blocks[id as usize].holders = 1;
+            if block.state & REGISTERED != 0 {
+                self.unchain(id, block);
+                self.cached_free -= 1;
+                self.evictions += 1;
             }
-            left -= group;
+            self.blocks[id as usize].state = 1;
+            taken.push(id);
+            left -= 1;
         }
     }
 
-    /// Reads the buckets of a group of blocks before they are changed one after the other: independent reads wait for
-    /// memory together. Makes no other difference.
-    fn visit_buckets(&self, hashes: impl Iterator<Item = u64>) {
-        let seen = hashes.fold(0, |seen, hash| seen ^ self.buckets[self.bucket(hash)]);
-        std::hint::black_box(seen);
+    /// Takes a block out of its bucket.
+    fn unchain(&mut self, id: BlockId, block: Block) {
+        *self.link_to(block.bucket, id) = block.chained;
     }
 
-    fn give_up_content(&mut self, id: BlockId) {
-        if self.is_registered(id) {
-            self.cached_free -= 1;
-            self.evictions += 1;
-            self.unregister(id);
+    /// The link of a bucket that leads to `id`, or to the bucket's end.
+    fn link_to(&mut self, bucket: u32, id: u32) -> &mut u32 {
+        let first = &mut self.lines[bucket as usize / NEIGHBOURS].0[bucket as usize % NEIGHBOURS];
+        if *first == id {
+            return first;
+        }
+        let mut at = *first as usize;
+        while self.blocks[at].chained != id {
+            at = self.blocks[at].chained as usize;
+        }
+        &mut self.blocks[at].chained
+    }
+
+    /// Registers the contents `full` of a text in the blocks that hold it.
+    pub(crate) fn register(&mut self, blocks: &[BlockId], hashes: &[u64], full: Range<usize>) {
+        for at in full {
+            self.register_one(blocks[at], hashes[at], self.bucket(hashes, at));
         }
     }
 
-    /// Registers the contents of held blocks.
-    pub(crate) fn register(&mut self, ids: &[BlockId], hashes: &[u64]) {
-        let groups = ids.chunks(GROUP as usize).zip(hashes.chunks(GROUP as usize));
-        for (ids, hashes) in groups {
-            self.visit_buckets(hashes.iter().copied());
-            for (&id, &hash) in ids.iter().zip(hashes) {
-                self.register_one(id, hash);
-            }
-        }
-    }
-
-    fn register_one(&mut self, id: BlockId, hash: u64) {
+    fn register_one(&mut self, id: BlockId, hash: u64, bucket: u32) {
         let block = &mut self.blocks[id as usize];
-        assert!(block.holders & REGISTERED == 0, "a block is registered once");
-        assert!(block.holders > 0, "only a held block is registered");
-        block.hash = hash;
-        block.holders |= REGISTERED;
-        block.chained = NONE;
-        let bucket = self.bucket(hash);
-        let mut at = self.buckets[bucket];
-        if at == NONE {
-            self.buckets[bucket] = id;
-            return;
-        }
-        while self.blocks[at as usize].chained != NONE {
-            at = self.blocks[at as usize].chained;
-        }
-        self.blocks[at as usize].chained = id;
+        assert!(block.state & REGISTERED == 0, "a block is registered once");
+        assert!(block.state & FREE == 0, "only a held block is registered");
+        *block = Block { bucket, chained: NONE, state: block.state | REGISTERED };
+        self.hashes[id as usize] = hash;
+        *self.link_to(bucket, NONE) = id;
     }
 
     /// Gives back a request's blocks, tail first: registered ones go to the back of the free list, others to the
@@ -176,16 +181,18 @@ impl BlockPool {
     pub(crate) fn release(&mut self, blocks: &mut Vec<BlockId>) {
         for id in blocks.drain(..).rev() {
             let block = &mut self.blocks[id as usize];
-            assert!(block.holders & !REGISTERED > 0, "a block is given back by who holds it");
-            block.holders -= 1;
-            if block.holders & !REGISTERED > 0 {
+            assert!(block.state & FREE == 0, "a block is given back by who holds it");
+            block.state -= 1;
+            if block.state & PLACE > 0 {
                 continue;
             }
-            if block.holders & REGISTERED != 0 {
+            self.free += 1;
+            if block.state & REGISTERED != 0 {
                 self.cached_free += 1;
-                self.link_back(id);
+                block.state = REGISTERED | FREE | self.free_list.push_back(id);
+                self.compact_if_long();
             } else {
-                self.link_front(id);
+                block.state = FREE | self.free_list.push_front(id);
             }
         }
     }
@@ -195,73 +202,40 @@ impl BlockPool {
         if self.free < self.len() {
             return false;
         }
-        for id in 0..self.len() {
-            if self.is_registered(id) {
-                self.unregister(id);
-            }
+        for block in &mut self.blocks {
+            block.state &= !REGISTERED;
         }
+        self.lines.fill(Line([NONE; NEIGHBOURS]));
         self.cached_free = 0;
         true
     }
 
-    /// Whether the block's content is in the cache.
-    fn is_registered(&self, id: BlockId) -> bool {
-        self.blocks[id as usize].holders & REGISTERED != 0
+    /// Bucket of the content number `at`. Its line follows from the hash of the first of its neighbours, which the text
+    /// up to here determines, so that a text's contents are found in few places of memory.
+    fn bucket(&self, hashes: &[u64], at: usize) -> u32 {
+        let aside = at % NEIGHBOURS;
+        let line = hashes[at - aside] as usize & (self.lines.len() - 1);
+        (line * NEIGHBOURS + aside) as u32
     }
 
-    fn bucket(&self, hash: u64) -> usize {
-        hash as usize & (self.buckets.len() - 1)
-    }
-
-    fn unregister(&mut self, id: BlockId) {
-        let Block { hash, chained, .. } = self.blocks[id as usize];
-        self.blocks[id as usize].holders &= !REGISTERED;
-        let bucket = self.bucket(hash);
-        if self.buckets[bucket] == id {
-            self.buckets[bucket] = chained;
+    fn compact_if_long(&mut self) {
+        if self.free_list.entries.len() <= 2 * self.blocks.len() {
             return;
         }
-        let mut at = self.buckets[bucket];
-        while self.blocks[at as usize].chained != id {
-            at = self.blocks[at as usize].chained;
-        }
-        self.blocks[at as usize].chained = chained;
-    }
-
-    /// Takes the first entry of the free list; `None` when it is out of date.
-    fn pop_front(&mut self) -> Option<BlockId> {
-        let (id, place) = self.free_list.pop_front();
-        let holds = self.is_entry(id, place);
-        self.free -= u32::from(holds);
-        holds.then_some(id)
-    }
-
-    /// Whether an entry of the free list still holds: a block that was hit in between is held, or free elsewhere.
-    fn is_entry(&self, id: BlockId, place: u32) -> bool {
-        self.is_free(id) && self.blocks[id as usize].place == place
-    }
-
-    fn link_back(&mut self, id: BlockId) {
-        self.blocks[id as usize].place = self.free_list.push_back(id);
-        self.free += 1;
-        if self.free_list.entries.len() > 2 * self.blocks.len() {
-            self.compact();
-        }
-    }
-
-    fn link_front(&mut self, id: BlockId) {
-        self.blocks[id as usize].place = self.free_list.push_front(id);
-        self.free += 1;
-    }
-
-    /// Drops the entries that are out of date.
-    fn compact(&mut self) {
         for _ in 0..self.free_list.entries.len() {
             let (id, place) = self.free_list.pop_front();
-            if self.is_entry(id, place) {
-                self.blocks[id as usize].place = self.free_list.push_back(id);
+            let block = &mut self.blocks[id as usize];
+            if block.is_entry(place) {
+                block.state = block.state & !PLACE | self.free_list.push_back(id);
             }
         }
+    }
+}
+
+impl Block {
+    /// Whether an entry of the free list still holds: a block that was hit in between is held, or free elsewhere.
+    fn is_entry(self, place: u32) -> bool {
+        self.state & !REGISTERED == FREE | place
     }
 }
 
@@ -276,18 +250,18 @@ impl FreeList {
     fn pop_front(&mut self) -> (BlockId, u32) {
         let id = self.entries.pop_front().expect("every free block has an entry");
         let place = self.first_place;
-        self.first_place = place.wrapping_add(1);
+        self.first_place = (place + 1) & PLACE;
         (id, place)
     }
 
     fn push_back(&mut self, id: BlockId) -> u32 {
         self.entries.push_back(id);
-        self.first_place.wrapping_add(self.entries.len() as u32 - 1)
+        (self.first_place + self.entries.len() as u32 - 1) & PLACE
     }
 
     fn push_front(&mut self, id: BlockId) -> u32 {
         self.entries.push_front(id);
-        self.first_place = self.first_place.wrapping_sub(1);
+        self.first_place = self.first_place.wrapping_sub(1) & PLACE;
         self.first_place
     }
 }
@@ -296,9 +270,9 @@ impl FreeList {
 impl BlockPool {
     /// The free list from front to back.
     pub(crate) fn free_order(&self) -> Vec<BlockId> {
-        let places = (0u32..).map(|i| self.free_list.first_place.wrapping_add(i));
+        let places = (0u32..).map(|i| (self.free_list.first_place + i) & PLACE);
         let entries = self.free_list.entries.iter().copied().zip(places);
-        entries.filter(|&(id, place)| self.is_entry(id, place)).map(|(id, _)| id).collect()
+        entries.filter(|&(id, place)| self.blocks[id as usize].is_entry(place)).map(|(id, _)| id).collect()
     }
 
     /// Panics unless used + free = total and list, counters and index agree.
@@ -308,10 +282,12 @@ impl BlockPool {
         assert!(order.iter().all(|&b| self.is_free(b)), "only free blocks are in the free list");
         let held = (0..self.len()).filter(|&b| !self.is_free(b)).count();
         assert_eq!(held + order.len(), self.blocks.len(), "used + free = total");
-        let cached = order.iter().filter(|&&b| self.is_registered(b)).count();
+        let is_registered = |id: BlockId| self.blocks[id as usize].state & REGISTERED != 0;
+        let cached = order.iter().filter(|&&b| is_registered(b)).count();
         assert_eq!(cached, self.cached_free as usize, "cached free blocks");
-        for id in (0..self.len()).filter(|&b| self.is_registered(b)) {
-            assert!(self.lookup(self.blocks[id as usize].hash).is_some(), "a registered block is found");
+        for id in (0..self.len()).filter(|&b| is_registered(b)) {
+            let (bucket, hash) = (self.blocks[id as usize].bucket, self.hashes[id as usize]);
+            assert!(self.find(bucket, hash).is_some(), "a registered block is found");
         }
     }
 }

@@ -69,10 +69,7 @@ impl Replica {
         let job = &mut engine.jobs[key];
         rules.hash(job);
         let most = (job.tokens() - 1) / rules.block;
-        for &hash in &job.hashes[..most as usize] {
-            let Some(block) = self.pool.lookup(hash) else { break };
-            self.hits.push(block);
-        }
+        self.hits.extend((0..most as usize).map_while(|at| self.pool.lookup(&job.hashes, at)));
     }
 
     fn enter(&mut self, engine: &mut Engine<'_>, key: JobKey, admission: &Admission) {

@@ -160,8 +160,7 @@ impl Replica {
             return;
         }
         rules.hash(job);
-        let full = full.start as usize..full.end as usize;
-        self.pool.register(&job.blocks[full.clone()], &job.hashes[full]);
+        self.pool.register(&job.blocks, &job.hashes, full.start as usize..full.end as usize);
     }
 
     /// Brings the adapters of newly admitted requests into slots; the whole step waits.

@@ -7,6 +7,7 @@ mod reference;
 pub(crate) mod sglang_laws;
 mod sglang_worked_examples;
 mod stepped;
+mod steps;
 mod tiers;
 mod what_ifs;
 mod worked_examples;

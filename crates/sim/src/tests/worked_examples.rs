@@ -1,14 +1,12 @@
 //! Worked examples: V rows were executed against vLLM 0.33's block pool, L rows follow from reading its scheduler.
 //! Block ids of the examples count from 1, ours from 0.
 
-use super::bed::{Ask, Kept, adapters, ask, cluster, run, vllm};
-use crate::jobs::{JobKey, Jobs};
+use super::bed::{Ask, Kept, ask, cluster, run, vllm};
+use super::steps::Bench;
 use crate::kv::BlockPool;
-use crate::replica::{Engine, Outputs, Replica};
-use crate::rules::{Rules, namespace};
+use crate::rules::namespace;
 use crate::{ClusterSpec, KvSpec};
-use acb_routing::{Decision, Reason};
-use acb_types::{AdapterId, ContentId, Nanos, Prompt, ReplicaId, Segment};
+use acb_types::{ContentId, Prompt, Segment};
 
 fn hits(spec: &ClusterSpec, asks: &[Ask]) -> Vec<Option<u32>> {
     run(spec, asks).by_id.iter().map(|kept| kept.hit).collect()
@@ -51,7 +49,7 @@ fn hold(pool: &mut BlockPool, text: u64, tokens: u32) -> Vec<u32> {
     let hashes: Vec<u64> = prompt.block_hashes(0, 16).collect();
     let mut blocks = Vec::new();
     pool.take(tokens.div_ceil(16), &mut blocks);
-    pool.register(&blocks[..hashes.len()], &hashes);
+    pool.register(&blocks, &hashes, 0..hashes.len());
     blocks
 }
 
@@ -69,7 +67,8 @@ fn v5_blocks_are_freed_tail_first_and_the_oldest_tail_is_taken_first() {
     assert_eq!(hold(&mut pool, 3, 32), [7, 3], "blocks 8 and 4");
     for (text, tokens, hit) in [(1, 64, 48), (2, 48, 48)] {
         let prompt = Prompt::new([Segment { content: ContentId(text), tokens }]);
-        let found = prompt.block_hashes(0, 16).map_while(|hash| pool.lookup(hash)).count();
+        let hashes: Vec<u64> = prompt.block_hashes(0, 16).collect();
+        let found = (0..hashes.len()).map_while(|at| pool.lookup(&hashes, at)).count();
         assert_eq!(found * 16, hit);
     }
     pool.assert_sound();
@@ -82,54 +81,6 @@ fn v6_a_partial_block_goes_to_the_front() {
     pool.release(&mut blocks);
     assert_eq!(order(&pool), [3, 4, 5, 6, 7, 8, 2, 1]);
     pool.assert_sound();
-}
-
-/// A replica driven step by step.
-struct Bench {
-    rules: Rules,
-    jobs: Jobs,
-    replica: Replica,
-}
-
-impl Bench {
-    fn new(spec: &ClusterSpec) -> Self {
-        let (KvSpec::Blocks(blocks), adapters) = (spec.kv.clone(), adapters(6)) else { panic!("blocks") };
-        let rules = Rules::new(spec, &spec.latency_profile().unwrap(), blocks, &adapters);
-        Self { replica: Replica::new(ReplicaId(0), &rules, 6), rules, jobs: Jobs::default() }
-    }
-
-    fn send(&mut self, at: u64, ask: &Ask, id: u64) -> JobKey {
-        let request = ask.arrival(id).request;
-        let adapter = ask.adapter.map(AdapterId);
-        let decision = Decision { replica: ReplicaId(0), adapter, reason: Reason::RoundRobin };
-        let key = self.jobs.insert(request, decision, ask.answer, Nanos(at));
-        let engine = &mut Engine { rules: &self.rules, jobs: &mut self.jobs };
-        self.replica.enqueue(engine, key, Nanos(at));
-        key
-    }
-
-    /// Plans one step at `at` and says when it ends.
-    fn start(&mut self, at: u64) -> u64 {
-        let engine = &mut Engine { rules: &self.rules, jobs: &mut self.jobs };
-        self.replica.start(engine, Nanos(at)).unwrap().0
-    }
-
-    fn end(&mut self) {
-        let engine = &mut Engine { rules: &self.rules, jobs: &mut self.jobs };
-        self.replica.end(engine, &mut Outputs::default());
-    }
-
-    fn ids(&self, keys: impl Iterator<Item = JobKey>) -> Vec<u64> {
-        keys.map(|key| self.jobs[key].request.id.0).collect()
-    }
-
-    fn running(&self) -> Vec<u64> {
-        self.ids(self.replica.running_keys().iter().copied())
-    }
-
-    fn waiting(&self) -> Vec<u64> {
-        self.ids(self.replica.waiting_keys(&self.jobs).into_iter())
-    }
 }
 
 const A: u32 = 0;
