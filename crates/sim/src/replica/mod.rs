@@ -258,5 +258,10 @@ impl Replica {
         held.dedup();
         assert_eq!(held.len() as u32 + self.pool.free(), self.pool.len(), "no block is lost");
         assert!(self.adapters.used().len() <= rules.adapters.gpu_slots as usize, "used adapters have slots");
+        let on_gpu = self.adapters.gpu_adapters();
+        assert!(
+            self.adapters.used().iter().all(|used| on_gpu.contains(used)),
+            "no adapter in use is evicted"
+        );
     }
 }
