@@ -192,7 +192,6 @@ impl Rules {
         let content = acb_types::ContentId::of_output(job.request.id);
         let mut whole = job.request.prompt.clone();
         whole.push(Segment { content, tokens: job.answer });
-        job.hashes.reserve((whole.tokens() / self.block) as usize);
         let namespace = self.namespace(job.adapter(), salt);
         job.hashes.reserve((whole.tokens() / self.block) as usize);
         let Some(invoked_from) = self.invoked_from(job) else {
