@@ -3,7 +3,6 @@
 //! A free block keeps its content until it is taken: the free list is also the cache's LRU order. This module knows
 //! nothing of requests.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Index of a block.
@@ -60,7 +59,7 @@ impl BlockPool {
             blocks: (0..count).map(block).collect(),
             hashes: vec![0; count as usize],
             lines: vec![Line([NONE; NEIGHBOURS]); lines],
-            free_list: FreeList { entries: (0..count).collect(), first_place: 0 },
+            free_list: FreeList::new(count),
             free: count,
             cached_free: 0,
             evictions: 0,
@@ -122,64 +121,59 @@ impl BlockPool {
     /// When fewer are free: the caller checks first.
     pub(crate) fn take(&mut self, count: u32, taken: &mut Vec<BlockId>) {
         assert!(count <= self.free, "blocks are taken only when they are free");
+        let Self { blocks, lines, free_list, .. } = self;
+        let mut front = free_list.front();
+        let mut given_up = 0;
+        taken.extend((0..count).map(|_| {
+            loop {
+                let (place, id) = front.next().expect("every free block has an entry");
+                let block = &mut blocks[id as usize];
+                if !block.is_entry(place) {
+                    continue;
+                }
+                let was = *block;
+                block.state = 1;
+                if was.state & REGISTERED != 0 {
+                    let line = &mut lines[was.bucket as usize / NEIGHBOURS];
+                    *link_to(&mut line.0[was.bucket as usize % NEIGHBOURS], blocks, id) = was.chained;
+                    given_up += 1;
+                }
+                return id;
+            }
+        }));
+        let left = front.len() as u32;
+        drop(front);
+        free_list.drop_front(left);
         self.free -= count;
-        taken.reserve(count as usize);
-        let mut left = count;
-        while left > 0 {
-            let (id, place) = self.free_list.pop_front();
-            let block = self.blocks[id as usize];
-            if !block.is_entry(place) {
-                continue;
-            }
-            if block.state & REGISTERED != 0 {
-                self.unchain(id, block);
-                self.cached_free -= 1;
-                self.evictions += 1;
-            }
-            self.blocks[id as usize].state = 1;
-            taken.push(id);
-            left -= 1;
-        }
-    }
-
-    /// Takes a block out of its bucket.
-    fn unchain(&mut self, id: BlockId, block: Block) {
-        *self.link_to(block.bucket, id) = block.chained;
-    }
-
-    /// The link of a bucket that leads to `id`, or to the bucket's end.
-    fn link_to(&mut self, bucket: u32, id: u32) -> &mut u32 {
-        let first = &mut self.lines[bucket as usize / NEIGHBOURS].0[bucket as usize % NEIGHBOURS];
-        if *first == id {
-            return first;
-        }
-        let mut at = *first as usize;
-        while self.blocks[at].chained != id {
-            at = self.blocks[at].chained as usize;
-        }
-        &mut self.blocks[at].chained
+        self.cached_free -= given_up;
+        self.evictions += u64::from(given_up);
     }
 
     /// Registers the contents `full` of a text in the blocks that hold it.
     pub(crate) fn register(&mut self, blocks: &[BlockId], hashes: &[u64], full: Range<usize>) {
-        for at in full {
-            self.register_one(blocks[at], hashes[at], self.bucket(hashes, at));
+        let mut from = full.start;
+        while from < full.end {
+            let aside = from % NEIGHBOURS;
+            let to = full.end.min(from - aside + NEIGHBOURS);
+            let bucket = self.bucket(hashes, from);
+            let line = &mut self.lines[bucket as usize / NEIGHBOURS].0[aside..];
+            let contents = blocks[from..to].iter().zip(&hashes[from..to]);
+            for ((first, bucket), (&id, &hash)) in line.iter_mut().zip(bucket..).zip(contents) {
+                let block = &mut self.blocks[id as usize];
+                assert!(block.state & (REGISTERED | FREE) == 0, "a block is registered once, by who holds it");
+                *block = Block { bucket, chained: NONE, state: block.state | REGISTERED };
+                self.hashes[id as usize] = hash;
+                *link_to(first, &mut self.blocks, NONE) = id;
+            }
+            from = to;
         }
-    }
-
-    fn register_one(&mut self, id: BlockId, hash: u64, bucket: u32) {
-        let block = &mut self.blocks[id as usize];
-        assert!(block.state & REGISTERED == 0, "a block is registered once");
-        assert!(block.state & FREE == 0, "only a held block is registered");
-        *block = Block { bucket, chained: NONE, state: block.state | REGISTERED };
-        self.hashes[id as usize] = hash;
-        *self.link_to(bucket, NONE) = id;
     }
 
     /// Gives back a request's blocks, tail first: registered ones go to the back of the free list, others to the
     /// front. Those that others hold stay.
-    pub(crate) fn release(&mut self, blocks: &mut Vec<BlockId>) {
-        for id in blocks.drain(..).rev() {
+    pub(crate) fn release(&mut self, held: &mut Vec<BlockId>) {
+        self.make_room(held.len());
+        for &id in held.iter().rev() {
             let block = &mut self.blocks[id as usize];
             assert!(block.state & FREE == 0, "a block is given back by who holds it");
             block.state -= 1;
@@ -190,11 +184,11 @@ impl BlockPool {
             if block.state & REGISTERED != 0 {
                 self.cached_free += 1;
                 block.state = REGISTERED | FREE | self.free_list.push_back(id);
-                self.compact_if_long();
             } else {
                 block.state = FREE | self.free_list.push_front(id);
             }
         }
+        held.clear();
     }
 
     /// Forgets all contents, and says whether it did: not while somebody holds a block (`reset_prefix_cache`).
@@ -218,11 +212,12 @@ impl BlockPool {
         (line * NEIGHBOURS + aside) as u32
     }
 
-    fn compact_if_long(&mut self) {
-        if self.free_list.entries.len() <= 2 * self.blocks.len() {
+    /// Makes room for as many more entries of the free list, by dropping those that are out of date.
+    fn make_room(&mut self, more: usize) {
+        if self.free_list.len as usize + more <= self.free_list.ring.len() {
             return;
         }
-        for _ in 0..self.free_list.entries.len() {
+        for _ in 0..self.free_list.len {
             let (id, place) = self.free_list.pop_front();
             let block = &mut self.blocks[id as usize];
             if block.is_entry(place) {
@@ -230,6 +225,18 @@ impl BlockPool {
             }
         }
     }
+}
+
+/// The link of the bucket that begins at `first` that leads to `id`, or to the bucket's end.
+fn link_to<'a>(first: &'a mut u32, blocks: &'a mut [Block], id: u32) -> &'a mut u32 {
+    if *first == id {
+        return first;
+    }
+    let mut at = *first as usize;
+    while blocks[at].chained != id {
+        at = blocks[at].chained as usize;
+    }
+    &mut blocks[at].chained
 }
 
 impl Block {
@@ -242,27 +249,59 @@ impl Block {
 /// The free list in order, with entries out of date left in. Entries are numbered by place, which wraps around.
 #[derive(Clone, Debug)]
 struct FreeList {
-    entries: VecDeque<BlockId>,
+    /// The entry of each place, modulo its length, a power of two.
+    ring: Vec<BlockId>,
     first_place: u32,
+    len: u32,
 }
 
 impl FreeList {
+    /// All of `count` blocks in ascending order, and room for as many that are out of date.
+    fn new(count: u32) -> Self {
+        let mut ring: Vec<BlockId> = (0..count).collect();
+        ring.resize((2 * count as usize).next_power_of_two(), NONE);
+        Self { ring, first_place: 0, len: count }
+    }
+
+    fn slot(&mut self, place: u32) -> &mut BlockId {
+        let mask = self.ring.len() - 1;
+        &mut self.ring[place as usize & mask]
+    }
+
+    /// Entries from the front on, each with its place.
+    fn front(&self) -> impl ExactSizeIterator<Item = (u32, BlockId)> {
+        let (ring, first) = (&self.ring[..], self.first_place);
+        (0..self.len).map(move |at| {
+            let place = first.wrapping_add(at) & PLACE;
+            (place, ring[place as usize & (ring.len() - 1)])
+        })
+    }
+
+    /// Drops entries from the front until so many are left.
+    fn drop_front(&mut self, left: u32) {
+        self.first_place = (self.first_place + self.len - left) & PLACE;
+        self.len = left;
+    }
+
     fn pop_front(&mut self) -> (BlockId, u32) {
-        let id = self.entries.pop_front().expect("every free block has an entry");
-        let place = self.first_place;
-        self.first_place = (place + 1) & PLACE;
+        let (place, id) = self.front().next().expect("every free block has an entry");
+        self.drop_front(self.len - 1);
         (id, place)
     }
 
     fn push_back(&mut self, id: BlockId) -> u32 {
-        self.entries.push_back(id);
-        (self.first_place + self.entries.len() as u32 - 1) & PLACE
+        let place = (self.first_place + self.len) & PLACE;
+        self.len += 1;
+        *self.slot(place) = id;
+        place
     }
 
     fn push_front(&mut self, id: BlockId) -> u32 {
-        self.entries.push_front(id);
-        self.first_place = self.first_place.wrapping_sub(1) & PLACE;
-        self.first_place
+        let place = self.first_place.wrapping_sub(1) & PLACE;
+        self.len += 1;
+        self.first_place = place;
+        *self.slot(place) = id;
+        place
     }
 }
 
@@ -270,9 +309,8 @@ impl FreeList {
 impl BlockPool {
     /// The free list from front to back.
     pub(crate) fn free_order(&self) -> Vec<BlockId> {
-        let places = (0u32..).map(|i| (self.free_list.first_place + i) & PLACE);
-        let entries = self.free_list.entries.iter().copied().zip(places);
-        entries.filter(|&(id, place)| self.blocks[id as usize].is_entry(place)).map(|(id, _)| id).collect()
+        let entries = self.free_list.front();
+        entries.filter(|&(place, id)| self.blocks[id as usize].is_entry(place)).map(|(_, id)| id).collect()
     }
 
     /// Panics unless used + free = total and list, counters and index agree.

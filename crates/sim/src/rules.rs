@@ -195,7 +195,7 @@ impl Rules {
         let namespace = self.namespace(job.adapter(), salt);
         job.hashes.reserve((whole.tokens() / self.block) as usize);
         let Some(invoked_from) = self.invoked_from(job) else {
-            return job.hashes.extend(whole.block_hashes(namespace, self.block));
+            return whole.block_hashes(namespace, self.block).for_each(|hash| job.hashes.push(hash));
         };
         let base_blocks = (invoked_from / self.block) as usize;
         let of_base = whole.block_hashes(self.namespace(None, salt), self.block);

@@ -127,6 +127,23 @@ impl Iterator for BlockHashes<'_> {
             self.enter(mix(self.run, u64::from(segment.tokens)));
         }
     }
+
+    /// As by [`Iterator::next`], without asking at each block which segment it is in.
+    #[inline]
+    fn fold<B, F: FnMut(B, u64) -> B>(mut self, init: B, mut each: F) -> B {
+        let (mut folded, mut missing) = (init, self.block);
+        while let Some(segment) = self.segments.first() {
+            while missing <= segment.tokens - self.offset {
+                self.offset += missing;
+                missing = self.block;
+                folded = each(folded, mix(self.run, u64::from(self.offset)));
+            }
+            missing -= segment.tokens - self.offset;
+            self.segments = &self.segments[1..];
+            self.enter(mix(self.run, u64::from(segment.tokens)));
+        }
+        folded
+    }
 }
 
 #[cfg(test)]
