@@ -63,6 +63,21 @@ pub const PRESETS: &[Preset] = &[
         "Mooncake (FAST'25), table 2 and figure 9"
     ),
     preset!(
+        "itl_over_adapters",
+        "time between tokens under 1 to 300 adapters, 300 slots of rank 8",
+        "logs published with arXiv 2508.08343, vLLM 0.8.5"
+    ),
+    preset!(
+        "s_lora_merge_crossover",
+        "an adapter in the weights against adapters beside them, 1 to 5 adapters",
+        "S-LoRA (arXiv 2311.03285), figure 9"
+    ),
+    preset!(
+        "sglang_draining",
+        "3 slots for 6 adapters, resident ones drained after 1 s, 5 s or never",
+        "SGLang PR 17913"
+    ),
+    preset!(
         "adapter_residency",
         "LRU hit rates of adapter slots under Zipf's law",
         "Che, Tung and Wang's approximation"
@@ -96,14 +111,8 @@ mod tests {
     use crate::validate::CASES;
 
     /// Cases of `acb validate` without a preset, and why.
-    const WITHOUT: [(&str, &str); 6] = [
-        (
-            "itl_over_adapters",
-            "a fixed number of requests at a time for each number of adapters: run by `acb validate`",
-        ),
-        ("s_lora_merge_crossover", "merged replicas against adapters at each rate: run by `acb validate`"),
+    const WITHOUT: [(&str, &str); 3] = [
         ("d_lora_fig_9", "skipped there too: its arrivals are a trace that is not part of the program"),
-        ("sglang_draining", "two settings of one engine flag: run by `acb validate`"),
         ("memory_pools", "no request is served: `acb memory` divides a card"),
         ("memory_starts", "no request is served: `acb memory` divides a card"),
     ];
