@@ -6,6 +6,19 @@ use crate::{ClusterSpec, EngineSpec, KvSpec, Profile, ProfileSpec, SglangSpec, V
 #[derive(Default)]
 pub(crate) struct Faults(Vec<(String, String)>);
 
+/// Names of adapters that a message offers.
+const OFFERED: usize = 8;
+
+/// What to say of an adapter that is not in the catalogue.
+pub(crate) fn unknown_adapter(name: &str, adapters: &[(String, u32, u64)]) -> String {
+    let names: Vec<&str> = adapters.iter().take(OFFERED).map(|(known, ..)| known.as_str()).collect();
+    let more = match adapters.len().saturating_sub(OFFERED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("adapter \"{name}\" is not in adapters; there are {}{more}", names.join(", "))
+}
+
 impl Faults {
     pub(crate) fn add(&mut self, pointer: &str, message: String) {
         self.0.push((pointer.to_owned(), message));
@@ -248,7 +261,7 @@ impl SglangSpec {
         self.check_loaded(faults);
         for (at, name) in self.pinned_loras.iter().enumerate() {
             if !adapters.iter().any(|(known, ..)| known == name) {
-                let message = format!("adapter \"{name}\" is not in adapters; add it or fix the name");
+                let message = unknown_adapter(name, adapters);
                 faults.add(&format!("/engine/pinned_loras/{at}"), message);
             }
             if self.pinned_loras[..at].contains(name) {
