@@ -78,9 +78,6 @@ fn document(args: &MemoryArgs) -> miette::Result<MemoryDocument> {
         kv_bytes_per_token: shape.kv_bytes_per_token(),
         block_tokens: args.block_size,
     };
-    if args.block_size == 0 {
-        return Err(miette!("--block-size 0 is impossible; give at least 1"));
-    }
     Ok(described(&memory, &memory.plan(), args.context))
 }
 
@@ -175,7 +172,8 @@ fn text(document: &MemoryDocument) -> String {
     line("card", gib(document.card_bytes));
     line("the engine may use", gib(document.budget_bytes));
     line("weights", gib(document.weight_bytes as f64));
-    let each = format!("{:.1} MB, {:.0} tokens of KV", document.slot_bytes as f64 / 1e6, document.slot_kv_tokens);
+    let each =
+        format!("{:.1} MB, {:.0} tokens of KV", document.slot_bytes as f64 / 1e6, document.slot_kv_tokens);
     let slots = match document.slots {
         0 => format!("none; one would take {each}"),
         count => format!("{count} x {each}"),

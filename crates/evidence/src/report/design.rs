@@ -157,12 +157,7 @@ fn matrix(divergence: &Divergence, of: fn(&DivergenceLevel) -> &Shares) -> Vec<V
 }
 
 /// Share over all levels, each weighted by its requests; `-` when a level has none.
-fn pooled(
-    divergence: &Divergence,
-    of: fn(&DivergenceLevel) -> &Shares,
-    i: usize,
-    j: usize,
-) -> String {
+fn pooled(divergence: &Divergence, of: fn(&DivergenceLevel) -> &Shares, i: usize, j: usize) -> String {
     let (mut differing, mut all) = (0.0, 0.0);
     for level in &divergence.levels {
         let Some(share) = of(level).get(i).and_then(|row| *row.get(j)?) else { return "-".to_owned() };
