@@ -7,6 +7,7 @@ mod error;
 mod goodness;
 mod histogram;
 mod interval;
+pub mod linear;
 mod multiplicity;
 mod non_negative;
 mod normal;

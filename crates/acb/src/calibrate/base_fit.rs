@@ -6,7 +6,7 @@
 
 use super::constants::LEAST_SHARE;
 use super::equation::{Counts, Equation};
-use super::linear::{Column, Known, Right, solve, value_of};
+use acb_stats::linear::{Column, Known, solve, value_of};
 use std::collections::BTreeSet;
 
 /// Unknowns, in the order in which they keep an effect that can't be told apart. All are ns.
@@ -140,5 +140,5 @@ fn solve_with(equations: &[&Equation], sides: &[Vec<Longer>]) -> BaseFit {
         .collect();
     let column = |at: usize| Column { name: NAMES[at], factors: sums.iter().map(|sum| sum[at]).collect() };
     let columns: Vec<Column> = (0..NAMES.len()).map(column).collect();
-    BaseFit { known: solve(&columns, &Right::of(equations, |e| e.measured_ns)) }
+    BaseFit { known: solve(&columns, &Equation::right(equations, |e| e.measured_ns)) }
 }

@@ -1,6 +1,6 @@
 //! What a calibration says of each constant of a profile: its value, how sure it is, or why it can't be known.
 
-use super::linear::Known;
+use acb_stats::linear::Known;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -1,5 +1,6 @@
 //! One measured time and what the engine computed in it: an equation in the constants.
 
+use acb_stats::linear::Right;
 use serde::Serialize;
 
 /// The micro-benchmarks, in the order of the fit.
@@ -99,6 +100,15 @@ impl Equation {
     /// Weight of its error, so that relative errors count.
     pub fn weight(&self) -> f64 {
         self.times.min(MOST_TIMES).sqrt() / self.measured_ns
+    }
+
+    /// What unknowns have to add up to in these equations; `sum` is what of an equation's time is to be explained.
+    pub fn right(equations: &[&Self], sum: impl Fn(&Self) -> f64) -> Right {
+        Right {
+            sums: equations.iter().map(|e| sum(e)).collect(),
+            weights: equations.iter().map(|e| e.weight()).collect(),
+            measured: equations.iter().map(|e| e.measured_ns).collect(),
+        }
     }
 
     /// Whether an adapter is in it.

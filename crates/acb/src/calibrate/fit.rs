@@ -3,11 +3,11 @@
 use super::base_fit::{self, BaseFit, fit_base};
 use super::engine::EngineShape;
 use super::equation::{Counts, Equation, Stage};
-use super::linear::{self, Column, Right, solve, value_of};
 use super::load_fit::{self, LoadFit, fit_loads};
 use super::lora_fit::{self, LoraFit, fit_lora};
 use super::{CalibrateError, Constant, Known};
 use acb_sim::Profile;
+use acb_stats::linear::{self, Column, solve, value_of};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -170,7 +170,7 @@ fn fit_front_end(alone: &[&Equation], base: &BaseFit) -> FrontEndFit {
         Column { name: "request_ms", factors: vec![1.0; alone.len()] },
         Column { name: "token_us", factors: alone.iter().map(tokens).collect() },
     ];
-    let known = solve(&columns, &Right::of(alone, |e| e.measured_ns - base.predict_ns(&e.steps)));
+    let known = solve(&columns, &Equation::right(alone, |e| e.measured_ns - base.predict_ns(&e.steps)));
     FrontEndFit { request_ms: value_of(&known[0]) * 1e-6, token_us: value_of(&known[1]) * 1e-3 }
 }
 

@@ -3,7 +3,7 @@
 
 use super::base_fit::BaseFit;
 use super::equation::{Counts, Equation, SlotCounts};
-use super::linear::{Column, Known, Right, least_squares, solve, value_of};
+use acb_stats::linear::{Column, Known, Right, least_squares, solve, value_of};
 
 /// Unknowns, the exponents last. Costs are ns.
 pub const NAMES: [&str; 10] = [
@@ -76,7 +76,7 @@ fn factors(step: &Counts, slots: SlotCounts, exponents: Exponents) -> [f64; LINE
 
 /// Fits to the equations with adapters and without loads.
 pub fn fit_lora(equations: &[&Equation], base: &BaseFit) -> LoraFit {
-    let right = Right::of(equations, |e| e.measured_ns - base.predict_ns(&e.steps));
+    let right = Equation::right(equations, |e| e.measured_ns - base.predict_ns(&e.steps));
     let errors = |exponents| least_squares(&columns(equations, exponents), &right);
     let ranks_differ = equations.iter().any(|e| e.slots.max_rank != equations[0].slots.max_rank);
     let exponents = search(&errors, ranks_differ);

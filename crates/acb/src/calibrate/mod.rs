@@ -13,7 +13,6 @@ mod equation;
 mod fit;
 pub mod hidden;
 mod holdout;
-mod linear;
 mod load_fit;
 mod lora_fit;
 mod profile_file;

@@ -11,7 +11,6 @@ use super::multi_lora::Simulated;
 use super::runs::{Measured, SEED, halves};
 use acb_sim::Profile;
 use acb_stats::non_negative_least_squares;
-use nalgebra::{DMatrix, DVector};
 use serde::Serialize;
 
 /// What both fits give.
@@ -149,9 +148,10 @@ fn relative_error(run: &Measured, profile: &Profile) -> f64 {
 
 /// The costs, none of them negative, with the least sum of squared errors over these (terms, value).
 pub(super) fn costs_of<const N: usize>(equations: &[([f64; N], f64)]) -> [f64; N] {
-    let terms = DMatrix::from_fn(equations.len(), N, |row, term| equations[row].0[term]);
-    let values = DVector::from_iterator(equations.len(), equations.iter().map(|(_, value)| *value));
-    let costs = non_negative_least_squares(&terms, &values);
+    let columns: Vec<Vec<f64>> =
+        (0..N).map(|term| equations.iter().map(|(terms, _)| terms[term]).collect()).collect();
+    let values: Vec<f64> = equations.iter().map(|(_, value)| *value).collect();
+    let costs = non_negative_least_squares(&columns, &values);
     std::array::from_fn(|term| costs[term])
 }
 

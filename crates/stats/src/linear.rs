@@ -1,7 +1,6 @@
 //! Linear least squares with named unknowns that can't be negative, and what can be known of each.
 
-use super::equation::Equation;
-use acb_stats::non_negative_least_squares;
+use crate::non_negative::nearest;
 use nalgebra::{DMatrix, DVector};
 
 /// One unknown: what it is multiplied with in each equation.
@@ -22,7 +21,7 @@ pub enum Known {
         value: f64,
         /// Half of the width of its interval.
         half_width: f64,
-        /// Largest share of a measured time that value and half-width together make up.
+        /// Largest share of what was measured that value and half-width together make up.
         share: f64,
     },
     /// No equation depends on it.
@@ -38,19 +37,8 @@ pub struct Right {
     pub sums: Vec<f64>,
     /// Weights of their errors.
     pub weights: Vec<f64>,
-    /// The times that were measured, of which the sums are parts.
+    /// What was measured, of which the sums are parts.
     pub measured: Vec<f64>,
-}
-
-impl Right {
-    /// Of these equations; `sum` is what of an equation's time is to be explained.
-    pub fn of(equations: &[&Equation], sum: impl Fn(&Equation) -> f64) -> Self {
-        Self {
-            sums: equations.iter().map(|e| sum(e)).collect(),
-            weights: equations.iter().map(|e| e.weight()).collect(),
-            measured: equations.iter().map(|e| e.measured_ns).collect(),
-        }
-    }
 }
 
 /// Quantile of the normal distribution for 99 %, two-sided.
@@ -59,7 +47,18 @@ const Z: f64 = 2.576;
 const OWN: f64 = 1e-6;
 
 /// Solves weighted equations. Of columns that can't be told apart, the first keeps the effect.
+///
+/// # Panics
+/// When a column, or a part of the right side, has not one number for each equation.
+#[must_use]
 pub fn solve(columns: &[Column], right: &Right) -> Vec<Known> {
+    let counts = [right.weights.len(), right.measured.len()]
+        .into_iter()
+        .chain(columns.iter().map(|c| c.factors.len()));
+    assert!(
+        counts.into_iter().all(|count| count == right.sums.len()),
+        "each equation has one number of everything"
+    );
     let rows = |column: &Column| -> Vec<f64> {
         column.factors.iter().zip(&right.weights).map(|(factor, weight)| factor * weight).collect()
     };
@@ -72,7 +71,7 @@ pub fn solve(columns: &[Column], right: &Right) -> Vec<Known> {
     let a = DMatrix::from_columns(&kept.iter().map(|&j| weighted[j].clone()).collect::<Vec<_>>());
     let sums = right.sums.iter().zip(&right.weights).map(|(sum, weight)| sum * weight);
     let b = DVector::from_iterator(right.sums.len(), sums);
-    let values = non_negative_least_squares(&a, &b);
+    let values = nearest(&a, &b);
     let variance = (&b - &a * &values).norm_squared() / (b.len().saturating_sub(kept.len()).max(1)) as f64;
     for ((&j, &value), spread) in kept.iter().zip(values.iter()).zip(spreads(&a)) {
         let half_width = Z * (variance * spread).sqrt();
@@ -84,6 +83,10 @@ pub fn solve(columns: &[Column], right: &Right) -> Vec<Known> {
 }
 
 /// Sum of squares of the weighted errors of the best solution.
+///
+/// # Panics
+/// As [`solve`].
+#[must_use]
 pub fn least_squares(columns: &[Column], right: &Right) -> f64 {
     let known = solve(columns, right);
     let error = |row: usize| {
@@ -94,6 +97,7 @@ pub fn least_squares(columns: &[Column], right: &Right) -> f64 {
 }
 
 /// The value, 0 where there is none.
+#[must_use]
 pub fn value_of(known: &Known) -> f64 {
     match known {
         Known::Value { value, .. } => *value,
