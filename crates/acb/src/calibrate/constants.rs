@@ -1,6 +1,6 @@
 //! What a calibration says of each constant of a profile: its value, how sure it is, or why it can't be known.
 
-use super::linear::Known;
+use acb_stats::linear::Known;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -126,6 +126,10 @@ fn no_effect(name: &str) -> &'static str {
         }
         "lora_rank_exponent" => {
             "max_lora_rank was the same in every start; measure a second server with another"
+        }
+        "skipped_request_us" => {
+            "no request waited for a slot while others ran: only vLLM's scheduler passes such over, and it takes more \
+             adapters, and more running requests, than slots"
         }
         _ => "no request had an adapter; give the server slots and adapters",
     }

@@ -1,5 +1,6 @@
 //! One measured time and what the engine computed in it: an equation in the constants.
 
+use acb_stats::linear::Right;
 use serde::Serialize;
 
 /// The micro-benchmarks, in the order of the fit.
@@ -18,6 +19,8 @@ pub enum Stage {
     FirstAdapter,
     /// Requests of several adapters.
     MoreAdapters,
+    /// Requests wait for a slot while others run.
+    Waiting,
     /// Adapters that are not in a slot.
     Loads,
 }
@@ -41,6 +44,8 @@ pub struct Counts {
     pub context_tokens: f64,
     /// Distinct adapters.
     pub adapters: f64,
+    /// Waiting requests that the scheduler passes over, since all slots are used and their adapter is in none.
+    pub skipped: f64,
 }
 
 impl Counts {
@@ -95,6 +100,15 @@ impl Equation {
     /// Weight of its error, so that relative errors count.
     pub fn weight(&self) -> f64 {
         self.times.min(MOST_TIMES).sqrt() / self.measured_ns
+    }
+
+    /// What unknowns have to add up to in these equations; `sum` is what of an equation's time is to be explained.
+    pub fn right(equations: &[&Self], sum: impl Fn(&Self) -> f64) -> Right {
+        Right {
+            sums: equations.iter().map(|e| sum(e)).collect(),
+            weights: equations.iter().map(|e| e.weight()).collect(),
+            measured: equations.iter().map(|e| e.measured_ns).collect(),
+        }
     }
 
     /// Whether an adapter is in it.

@@ -3,11 +3,11 @@
 use super::base_fit::{self, BaseFit, fit_base};
 use super::engine::EngineShape;
 use super::equation::{Counts, Equation, Stage};
-use super::linear::{self, Column, Right, solve, value_of};
 use super::load_fit::{self, LoadFit, fit_loads};
 use super::lora_fit::{self, LoraFit, fit_lora};
 use super::{CalibrateError, Constant, Known};
 use acb_sim::Profile;
+use acb_stats::linear::{self, Column, solve, value_of};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -132,15 +132,9 @@ impl Fit {
         all.push(Constant::given("weight_bytes", known.weight_bytes as f64, configured));
         all.push(Constant::given("kv_bytes_per_token", known.kv_bytes_per_token as f64, configured));
         all.push(slot_bytes(known, pools));
-        let unasked =
-            "no probe leaves requests waiting for a slot while others run, which is when it is paid";
-        all.push(Constant::hidden(UNASKED, 0.0, unasked.to_owned()));
         all
     }
 }
-
-/// What the nine probes never make a server pay.
-pub(super) const UNASKED: &str = "skipped_request_us";
 
 /// Bytes of one rank of a slot: by how much the KV memory shrinks from one start to another that sets more ranks aside.
 fn slot_bytes(known: &Known, pools: &[(EngineShape, u64)]) -> Constant {
@@ -176,7 +170,7 @@ fn fit_front_end(alone: &[&Equation], base: &BaseFit) -> FrontEndFit {
         Column { name: "request_ms", factors: vec![1.0; alone.len()] },
         Column { name: "token_us", factors: alone.iter().map(tokens).collect() },
     ];
-    let known = solve(&columns, &Right::of(alone, |e| e.measured_ns - base.predict_ns(&e.steps)));
+    let known = solve(&columns, &Equation::right(alone, |e| e.measured_ns - base.predict_ns(&e.steps)));
     FrontEndFit { request_ms: value_of(&known[0]) * 1e-6, token_us: value_of(&known[1]) * 1e-3 }
 }
 

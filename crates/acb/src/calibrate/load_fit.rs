@@ -1,7 +1,7 @@
 //! What it costs to bring adapters into their slots, from what the steps themselves do not explain.
 
 use super::equation::{Equation, Load};
-use super::linear::{Column, Known, Right, solve, value_of};
+use acb_stats::linear::{Column, Known, solve, value_of};
 
 /// Unknowns, ns.
 pub const NAMES: [&str; 4] = ["load_gpu_ms", "load_gpu_ms_per_mb", "load_cpu_ms", "load_cpu_ms_per_mb"];
@@ -30,5 +30,5 @@ pub fn fit_loads(equations: &[&Equation], steps_ns: impl Fn(&Equation) -> f64) -
     let loads: Vec<[f64; NAMES.len()]> = equations.iter().filter_map(|e| e.load).map(factors).collect();
     let column = |at: usize| Column { name: NAMES[at], factors: loads.iter().map(|l| l[at]).collect() };
     let columns: Vec<Column> = (0..NAMES.len()).map(column).collect();
-    LoadFit { known: solve(&columns, &Right::of(equations, |e| e.measured_ns - steps_ns(e))) }
+    LoadFit { known: solve(&columns, &Equation::right(equations, |e| e.measured_ns - steps_ns(e))) }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// 5 arms (one is the A/A replicate) in 6 blocks of 60 requests.
@@ -143,7 +144,8 @@ pub fn until(what: &str, mut so: impl FnMut() -> bool) {
     let watch = Stopwatch::start();
     while !so() {
         assert!(watch.elapsed().as_secs() < PATIENCE_S, "waited {PATIENCE_S} s in vain: {what}");
-        std::thread::yield_now();
+        // Whatever is waited for needs the processor more than this loop does.
+        std::thread::park_timeout(Duration::from_millis(1));
     }
 }
 

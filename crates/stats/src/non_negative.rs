@@ -6,13 +6,20 @@ use nalgebra::{DMatrix, DVector};
 /// A correlation with what is left, over the length of the right side, below which a column can't help.
 const TOLERANCE: f64 = 1e-12;
 
-/// The `x >= 0` with the least `|a x - b|`. Columns that hold only zeros get 0.
+/// The factors `x >= 0` of these columns whose sum is nearest to `right`: the least `|columns x - right|`. Columns that hold
+/// only zeros get 0.
 ///
 /// # Panics
-/// When `a` and `b` differ in rows.
+/// When a column is not as long as `right`.
 #[must_use]
-pub fn nnls(a: &DMatrix<f64>, b: &DVector<f64>) -> DVector<f64> {
-    assert_eq!(a.nrows(), b.len(), "one right side for each equation");
+pub fn non_negative_least_squares(columns: &[Vec<f64>], right: &[f64]) -> Vec<f64> {
+    assert!(columns.iter().all(|column| column.len() == right.len()), "one right side for each equation");
+    let a = DMatrix::from_fn(right.len(), columns.len(), |row, column| columns[column][row]);
+    nearest(&a, &DVector::from_column_slice(right)).iter().copied().collect()
+}
+
+/// The same with a matrix.
+pub(crate) fn nearest(a: &DMatrix<f64>, b: &DVector<f64>) -> DVector<f64> {
     let lengths: Vec<f64> = a.column_iter().map(|column| column.norm()).collect();
     let mut scaled = a.clone();
     for (mut column, &length) in scaled.column_iter_mut().zip(&lengths) {
@@ -75,9 +82,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn check(rows: usize, a: &[f64], b: &[f64], expected: &[f64]) {
-        let found = nnls(&DMatrix::from_row_slice(rows, expected.len(), a), &DVector::from_row_slice(b));
+        assert_eq!(b.len(), rows);
+        let column = |at: usize| a.iter().skip(at).step_by(expected.len()).copied().collect();
+        let columns: Vec<Vec<f64>> = (0..expected.len()).map(column).collect();
+        let found = non_negative_least_squares(&columns, b);
         let close = found.iter().zip(expected).all(|(x, y)| (x - y).abs() < 1e-9);
-        assert!(close, "{found} is not {expected:?}");
+        assert!(close, "{found:?} is not {expected:?}");
     }
 
     #[test]
@@ -102,7 +112,7 @@ mod tests {
         fn nothing_better_is_near(numbers in prop::collection::vec(-1.0f64..1.0, 40)) {
             let a = DMatrix::from_row_slice(8, 4, &numbers[..32]);
             let b = DVector::from_row_slice(&numbers[32..]);
-            let x = nnls(&a, &b);
+            let x = nearest(&a, &b);
             let slope = a.transpose() * (&b - &a * &x);
             for (value, slope) in x.iter().zip(slope.iter()) {
                 prop_assert!(*value >= 0.0);

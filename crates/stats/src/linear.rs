@@ -1,7 +1,6 @@
 //! Linear least squares with named unknowns that can't be negative, and what can be known of each.
 
-use super::equation::Equation;
-use super::nnls::nnls;
+use crate::non_negative::nearest;
 use nalgebra::{DMatrix, DVector};
 
 /// One unknown: what it is multiplied with in each equation.
@@ -22,7 +21,7 @@ pub enum Known {
         value: f64,
         /// Half of the width of its interval.
         half_width: f64,
-        /// Largest share of a measured time that value and half-width together make up.
+        /// Largest share of what was measured that value and half-width together make up.
         share: f64,
     },
     /// No equation depends on it.
@@ -38,19 +37,8 @@ pub struct Right {
     pub sums: Vec<f64>,
     /// Weights of their errors.
     pub weights: Vec<f64>,
-    /// The times that were measured, of which the sums are parts.
+    /// What was measured, of which the sums are parts.
     pub measured: Vec<f64>,
-}
-
-impl Right {
-    /// Of these equations; `sum` is what of an equation's time is to be explained.
-    pub fn of(equations: &[&Equation], sum: impl Fn(&Equation) -> f64) -> Self {
-        Self {
-            sums: equations.iter().map(|e| sum(e)).collect(),
-            weights: equations.iter().map(|e| e.weight()).collect(),
-            measured: equations.iter().map(|e| e.measured_ns).collect(),
-        }
-    }
 }
 
 /// Quantile of the normal distribution for 99 %, two-sided.
@@ -59,7 +47,18 @@ const Z: f64 = 2.576;
 const OWN: f64 = 1e-6;
 
 /// Solves weighted equations. Of columns that can't be told apart, the first keeps the effect.
+///
+/// # Panics
+/// When a column, or a part of the right side, has not one number for each equation.
+#[must_use]
 pub fn solve(columns: &[Column], right: &Right) -> Vec<Known> {
+    let counts = [right.weights.len(), right.measured.len()]
+        .into_iter()
+        .chain(columns.iter().map(|c| c.factors.len()));
+    assert!(
+        counts.into_iter().all(|count| count == right.sums.len()),
+        "each equation has one number of everything"
+    );
     let rows = |column: &Column| -> Vec<f64> {
         column.factors.iter().zip(&right.weights).map(|(factor, weight)| factor * weight).collect()
     };
@@ -72,7 +71,7 @@ pub fn solve(columns: &[Column], right: &Right) -> Vec<Known> {
     let a = DMatrix::from_columns(&kept.iter().map(|&j| weighted[j].clone()).collect::<Vec<_>>());
     let sums = right.sums.iter().zip(&right.weights).map(|(sum, weight)| sum * weight);
     let b = DVector::from_iterator(right.sums.len(), sums);
-    let values = nnls(&a, &b);
+    let values = nearest(&a, &b);
     let variance = (&b - &a * &values).norm_squared() / (b.len().saturating_sub(kept.len()).max(1)) as f64;
     for ((&j, &value), spread) in kept.iter().zip(values.iter()).zip(spreads(&a)) {
         let half_width = Z * (variance * spread).sqrt();
@@ -84,6 +83,10 @@ pub fn solve(columns: &[Column], right: &Right) -> Vec<Known> {
 }
 
 /// Sum of squares of the weighted errors of the best solution.
+///
+/// # Panics
+/// As [`solve`].
+#[must_use]
 pub fn least_squares(columns: &[Column], right: &Right) -> f64 {
     let known = solve(columns, right);
     let error = |row: usize| {
@@ -94,6 +97,7 @@ pub fn least_squares(columns: &[Column], right: &Right) -> f64 {
 }
 
 /// The value, 0 where there is none.
+#[must_use]
 pub fn value_of(known: &Known) -> f64 {
     match known {
         Known::Value { value, .. } => *value,
@@ -104,6 +108,7 @@ pub fn value_of(known: &Known) -> f64 {
 /// Marks the columns that have something of their own beside those before them.
 fn independence(columns: &[Column], weighted: &[DVector<f64>]) -> Vec<Known> {
     let mut kept: Vec<(usize, DVector<f64>)> = Vec::new();
+    let mut basis: Vec<DVector<f64>> = Vec::new();
     let mut known = Vec::new();
     for (j, column) in weighted.iter().enumerate() {
         let length = column.norm();
@@ -112,13 +117,14 @@ fn independence(columns: &[Column], weighted: &[DVector<f64>]) -> Vec<Known> {
             continue;
         }
         let unit = column / length;
-        let shares = shares_of(&unit, &kept);
-        let own =
-            kept.iter().zip(&shares).fold(unit.clone(), |left, (other, share)| left - &other.1 * *share);
+        // Twice, since the first pass leaves errors of rounding that are large beside a small rest.
+        let own = beside(&beside(&unit, &basis), &basis);
         if own.norm() > OWN {
+            basis.push(own.normalize());
             kept.push((j, unit));
             known.push(Known::Value { value: 0.0, half_width: 0.0, share: 0.0 });
         } else {
+            let shares = shares_of(&unit, &kept);
             let others = kept.iter().zip(shares.iter()).filter(|(_, share)| share.abs() > 1e-3);
             known.push(Known::OneWith(others.map(|((j, _), _)| columns[*j].name).collect()));
         }
@@ -126,11 +132,14 @@ fn independence(columns: &[Column], weighted: &[DVector<f64>]) -> Vec<Known> {
     known
 }
 
-/// The combination of the columns kept so far that comes nearest to this one.
+/// What is left of a column without its parts along these directions.
+fn beside(column: &DVector<f64>, basis: &[DVector<f64>]) -> DVector<f64> {
+    basis.iter().fold(column.clone(), |left, direction| &left - direction * direction.dot(&left))
+}
+
+/// The combination of the columns kept so far that comes nearest to this one. There is one: a first column has all of its
+/// own.
 fn shares_of(unit: &DVector<f64>, kept: &[(usize, DVector<f64>)]) -> Vec<f64> {
-    if kept.is_empty() {
-        return Vec::new();
-    }
     let before = DMatrix::from_columns(&kept.iter().map(|(_, unit)| unit.clone()).collect::<Vec<_>>());
     let solved =
         before.svd(true, true).solve(unit, 1e-12).expect("both sides of the decomposition are there");
