@@ -37,6 +37,17 @@ pub enum StatsError {
         /// Observations that there are.
         have: usize,
     },
+    /// A series has no stretch that is steady to its end.
+    #[error(
+        "the series does not settle: its steadiest end starts after observation {cut} of {have}, \
+         past the middle; measure for longer"
+    )]
+    NotSettled {
+        /// Observations that there are.
+        have: usize,
+        /// Observations that would have to be left out.
+        cut: usize,
+    },
     /// The sample is larger than the method can take in reasonable time.
     #[error("{what} takes at most {limit} observations, there are {have}")]
     TooMany {
@@ -63,6 +74,14 @@ pub(crate) fn check_level(name: &'static str, value: f64) -> Result<(), StatsErr
         return Ok(());
     }
     Err(StatsError::OutOfRange { name, value, range: "0 to 1, both excluded" })
+}
+
+/// Refuses what is not a positive finite number.
+pub(crate) fn check_positive(name: &'static str, value: f64) -> Result<(), StatsError> {
+    if value > 0.0 && value.is_finite() {
+        return Ok(());
+    }
+    Err(StatsError::OutOfRange { name, value, range: "the positive numbers" })
 }
 
 /// Refuses a sample that is too small.

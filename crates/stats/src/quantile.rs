@@ -43,6 +43,37 @@ pub fn quantile_linear(sorted: &[f64], q: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * (at - below as f64))
 }
 
+/// Rules that place the k-th of n observations at the share `(k - a) / (n + 1 - 2 a)` and are linear between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// a = 0: `k / (n + 1)` (type 6).
+    Weibull,
+    /// a = 1/2: `(k - 1/2) / n` (type 5).
+    Hazen,
+    /// a = 1/3 (type 8): about median-unbiased for every law; Hyndman and Fan's own advice.
+    MedianUnbiased,
+}
+
+/// The quantile by one of the other rules of Hyndman and Fan (1996, "Sample quantiles in statistical packages"), for
+/// numbers that others computed with them. Beyond the outermost observation it is that observation. `None` for an empty
+/// sample.
+///
+/// # Panics
+/// When `q` is not in 0 to 1.
+#[must_use]
+pub fn quantile_placed(sorted: &[f64], q: f64, placement: Placement) -> Option<f64> {
+    assert!((0.0..=1.0).contains(&q), "a quantile is asked for at a share from 0 to 1, not {q}");
+    let last = sorted.len().checked_sub(1)?;
+    let a = match placement {
+        Placement::Weibull => 0.0,
+        Placement::Hazen => 0.5,
+        Placement::MedianUnbiased => 1.0 / 3.0,
+    };
+    let at = (q * (sorted.len() as f64 + 1.0 - 2.0 * a) + a - 1.0).clamp(0.0, last as f64);
+    let below = at.floor() as usize;
+    Some(sorted[below] + (sorted[(below + 1).min(last)] - sorted[below]) * (at - below as f64))
+}
+
 /// The least sample in which some observation bounds the `q` quantile from above with this one-sided confidence:
 /// the smallest n with `1 - q^n >= confidence`. 299 for p99 at 0.95, 2,995 for p99.9.
 ///
@@ -97,6 +128,19 @@ mod tests {
         // shared/data/statistics-vectors.json: `quantile_types_p99`.
         assert_eq!(quantile_inverted(&Z, 0.99), Some(140.0));
         assert!((quantile_linear(&Z, 0.99).unwrap() - 133.95).abs() < 1e-12);
+        for placement in [Placement::Weibull, Placement::Hazen, Placement::MedianUnbiased] {
+            assert_eq!(quantile_placed(&Z, 0.99, placement), Some(140.0), "{placement:?}");
+            assert_eq!(quantile_placed(&[], 0.99, placement), None);
+        }
+        // By hand: ranks 13 * 0.3 = 3.9, 12 * 0.3 + 0.5 = 4.1, (37 * 0.3 + 1) / 3 = 12.1 / 3 of 12 observations.
+        for (placement, expected) in [
+            (Placement::Weibull, 9.0 + 0.9 * 3.0),
+            (Placement::Hazen, 12.0 + 0.1 * 3.0),
+            (Placement::MedianUnbiased, 12.0 + (12.1 / 3.0 - 4.0) * 3.0),
+        ] {
+            let seen = quantile_placed(&Z, 0.3, placement).unwrap();
+            assert!((seen - expected).abs() < 1e-12, "{placement:?}: {seen}");
+        }
         assert_eq!((quantile_inverted(&[], 0.5), quantile_linear(&[], 0.5)), (None, None));
         assert_eq!(quantile_linear(&[3.0], 0.99), Some(3.0));
         let hundred: Vec<f64> = (1..=100).map(f64::from).collect();

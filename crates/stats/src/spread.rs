@@ -84,8 +84,14 @@ fn positive_sum(x: &[f64]) -> Result<f64, StatsError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Sum of squared distances from the mean.
+    pub(crate) fn squares(x: &[f64]) -> f64 {
+        let mean = mean(x).unwrap();
+        x.iter().map(|x| (x - mean).powi(2)).sum()
+    }
 
     fn close(seen: f64, wanted: f64) {
         assert!((seen - wanted).abs() < 1e-12, "{seen} is not {wanted}");
