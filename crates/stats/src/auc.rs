@@ -47,7 +47,7 @@ impl Auc {
     /// (Pepe 2003, "The statistical evaluation of medical tests", section 5.2).
     ///
     /// # Errors
-    /// When the samples don't overlap (`NoSpread`: area 0 or 1), or the level is not between 0 and 1.
+    /// When the samples don't overlap (area 0 or 1), or the level is not between 0 and 1.
     pub fn interval(&self, level: f64) -> Result<Interval, StatsError> {
         check_level("level", level)?;
         let odds = self.area * (1.0 - self.area);

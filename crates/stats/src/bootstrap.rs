@@ -182,16 +182,15 @@ fn repeat(observations: &[f64], left: u64, chosen: Choice, visit: &mut dyn FnMut
     let Some((first, rest)) = observations.split_first() else { return visit(chosen) };
     // The last observation takes all that is left.
     let least = if rest.is_empty() { left } else { 0 };
+    // Ways to place so many draws of the first among those left.
     let mut ways = 1;
     for times in 0..=left {
-        if times > 0 {
-            ways = ways * (left - times + 1) / times;
-        }
         if times >= least {
             let mut next = Choice { sample: chosen.sample.clone(), ways: chosen.ways * ways };
             next.sample.extend(std::iter::repeat_n(first, times as usize));
             repeat(rest, left - times, next, visit);
         }
+        ways = ways * (left - times) / (times + 1);
     }
 }
 

@@ -2,9 +2,12 @@
 //! no longer shows that the bound holds. It takes requests for independent, which those of one run are not: use it to
 //! report what MLPerf would, not to compare arms.
 
-use crate::error::{check_level, check_size};
+use crate::error::check_level;
 use crate::{StatsError, normal};
 use statrs::function::beta::beta_reg;
+
+/// statrs sums 140 terms of the incomplete beta function, which is enough up to here.
+const LATE_LIMIT: u64 = 5_000_000;
 
 /// A percentile to be shown, and how surely. MLPerf: confidence 0.99, tolerance 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,9 +46,14 @@ impl EarlyStopping {
     /// stopping"). A run is long enough at `h + late` requests.
     ///
     /// # Errors
-    /// When a field is out of its range.
+    /// When a field is out of its range or more than five million are late.
     pub fn on_time_needed(&self, late: u64) -> Result<u64, StatsError> {
         self.check()?;
+        if late > LATE_LIMIT {
+            let (what, have, limit) =
+                ("early stopping (counted in late requests)", late as usize, LATE_LIMIT as usize);
+            return Err(StatsError::TooMany { what, have, limit });
+        }
         let share = self.percentile - self.tolerance;
         let enough = |h: u64| beta_reg(h as f64, late as f64 + 1.0, share) <= 1.0 - self.confidence;
         let mut high = 1;
@@ -64,13 +72,17 @@ impl EarlyStopping {
     /// How many of this many requests may be late; `None` when the run is too short even for none.
     ///
     /// # Errors
-    /// When a field is out of its range.
+    /// When a field is out of its range or more than five million may be late.
     pub fn late_allowed(&self, requests: u64) -> Result<Option<u64>, StatsError> {
         let fits = |late: u64| Ok::<bool, StatsError>(self.on_time_needed(late)? + late <= requests);
         if !fits(0)? {
             return Ok(None);
         }
-        let (mut low, mut high) = (0, requests);
+        let mut high = 1;
+        while fits(high)? {
+            high *= 2;
+        }
+        let mut low = high / 2;
         while high - low > 1 {
             let middle = low + (high - low) / 2;
             if fits(middle)? { low = middle } else { high = middle }
@@ -88,14 +100,12 @@ impl EarlyStopping {
     /// When the observations are not ascending.
     pub fn upper_bound(&self, sorted: &[f64]) -> Result<f64, StatsError> {
         assert!(sorted.is_sorted(), "an upper bound is read from ascending observations");
-        match self.late_allowed(sorted.len() as u64)? {
-            Some(late) => Ok(sorted[sorted.len() - 1 - late as usize]),
-            None => {
-                let needed = self.on_time_needed(0)? as usize;
-                check_size("an upper bound of a percentile", sorted.len(), needed)?;
-                unreachable!("a run in which none may be late is shorter than what none late needs")
-            }
-        }
+        let have = sorted.len();
+        let Some(late) = self.late_allowed(have as u64)? else {
+            let (what, needed) = ("an upper bound of a percentile", self.on_time_needed(0)? as usize);
+            return Err(StatsError::NotEstimable { what, have, needed });
+        };
+        Ok(sorted[have - 1 - late as usize])
     }
 }
 
@@ -130,6 +140,26 @@ mod tests {
             for (late, h) in [0, 1, 2, 5, 10, 50, 100].into_iter().zip(expected) {
                 assert_eq!(rule.on_time_needed(late).unwrap(), h, "p {percentile}, {late} late");
             }
+        }
+    }
+
+    #[test]
+    fn long_runs_are_as_exact_as_short_ones() {
+        // scipy 1.17.1, betainc: t = 1,000, 10,000, 100,000.
+        for (percentile, expected) in [
+            (0.9, [9722, 92_231, 907_003]),
+            (0.99, [106_569, 1_013_394, 9_973_443]),
+            (0.999, [1_075_032, 10_224_999, 100_637_761]),
+        ] {
+            let rule = EarlyStopping::mlperf(percentile).unwrap();
+            for (late, h) in [1000, 10_000, 100_000].into_iter().zip(expected) {
+                assert_eq!(rule.on_time_needed(late).unwrap(), h, "p {percentile}, {late} late");
+            }
+        }
+        for (percentile, h) in [(0.5, 5_007_361), (0.9, 45_049_373), (0.99, 495_517_826)] {
+            let rule = EarlyStopping::mlperf(percentile).unwrap();
+            assert_eq!(rule.on_time_needed(5_000_000).unwrap(), h, "p {percentile}");
+            assert!(matches!(rule.on_time_needed(5_000_001), Err(StatsError::TooMany { .. })));
         }
     }
 

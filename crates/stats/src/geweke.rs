@@ -75,10 +75,8 @@ mod tests {
     #[test]
     fn start_and_end_are_as_by_hand() {
         // First twenty alternate 0 and 2 in pairs, so that batch means do: mean 1, variance 10/9. The last hundred: 0.
-        let mut x = vec![0.0; 200];
-        for i in 0..20 {
-            x[i] = if i / 2 % 2 == 0 { 0.0 } else { 2.0 };
-        }
+        let pairs = (0..20).map(|i| if i / 2 % 2 == 0 { 0.0 } else { 2.0 });
+        let x: Vec<f64> = pairs.chain([0.0; 180]).collect();
         let seen = geweke(&x).unwrap();
         assert!((seen.difference - 1.0).abs() < 1e-12 && (seen.t - 3.0).abs() < 1e-12, "{seen:?}");
         // Nine degrees of freedom; t = 3: two-sided p 0.01496 (tables: 0.0149).

@@ -89,15 +89,26 @@ pub fn samples_needed(q: f64, confidence: f64) -> Result<usize, StatsError> {
     Ok(n)
 }
 
+/// statrs sums 140 terms of the incomplete beta function, which is enough up to here for every quantile and no longer
+/// enough for the median of 1e8 observations, whose interval would come out wrong.
+const RANK_LIMIT: usize = 20_000_000;
+
 /// Ranks between which the `q` quantile lies with at least this confidence, from the binomial distribution of the
 /// number of observations below it, equal tails.
 ///
 /// # Errors
-/// When the sample is empty or `q` or `confidence` is not between 0 and 1.
+/// When the sample is empty or has more than 20 million observations, or `q` or `confidence` is not between 0 and 1.
 pub fn order_statistic_interval(n: usize, q: f64, confidence: f64) -> Result<QuantileInterval, StatsError> {
     check_size("a quantile", n, 1)?;
     check_level("q", q)?;
     check_level("confidence", confidence)?;
+    if n > RANK_LIMIT {
+        return Err(StatsError::TooMany {
+            what: "an interval between order statistics",
+            have: n,
+            limit: RANK_LIMIT,
+        });
+    }
     let below = Binomial::new(q, n as u64).expect("a share and a count make a binomial distribution");
     let tail = (1.0 - confidence) / 2.0;
     let low = lowest_reaching(&below, n, tail);
@@ -165,6 +176,23 @@ mod tests {
             assert_eq!((seen.low, seen.high), (low, high), "n {n}, q {q}");
             assert!((seen.coverage - coverage).abs() < 1e-9, "{seen:?}");
         }
+    }
+
+    #[test]
+    fn ranks_of_large_samples_are_as_exact_as_those_of_small_ones() {
+        // scipy 1.17.1, binom.ppf.
+        for (n, q, low, high) in [
+            (1_000_000, 0.5, 499_020, 500_981),
+            (10_000_000, 0.5, 4_996_901, 5_003_100),
+            (20_000_000, 0.5, 9_995_617, 10_004_384),
+            (10_000_000, 0.9, 8_998_140, 9_001_860),
+            (10_000_000, 0.99, 9_899_383, 9_900_617),
+            (10_000_000, 0.999, 9_989_804, 9_990_196),
+        ] {
+            let seen = order_statistic_interval(n, q, 0.95).unwrap();
+            assert_eq!((seen.low, seen.high), (low, high), "n {n}, q {q}");
+        }
+        assert!(matches!(order_statistic_interval(20_000_001, 0.5, 0.95), Err(StatsError::TooMany { .. })));
     }
 
     #[test]

@@ -249,6 +249,18 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
+        fn centre_and_interval_move_and_stretch_with_the_sample_and_forget_its_order(
+            d in prop::collection::vec(-1e3..1e3f64, 6..15), shift in -100.0..100.0f64, scale in 0.1..10.0f64,
+        ) {
+            let moved = |x: f64| x * scale + shift;
+            let other: Vec<f64> = d.iter().rev().map(|d| moved(*d)).collect();
+            prop_assert!((moved(hodges_lehmann(&d).unwrap()) - hodges_lehmann(&other).unwrap()).abs() < 1e-7);
+            let (a, b) =
+                (hodges_lehmann_interval(&d, 0.9).unwrap().map(moved), hodges_lehmann_interval(&other, 0.9).unwrap());
+            prop_assert!((a.low - b.low).abs() < 1e-7 && (a.high - b.high).abs() < 1e-7 && a.level == b.level);
+        }
+
+        #[test]
         fn interval_and_test_agree(d in prop::collection::vec(-100..100i32, 6..12)) {
             // Distinct magnitudes, no zero: then inversion is exact.
             let d: Vec<f64> = d.iter().enumerate().map(|(i, d)| f64::from(*d) + 0.01 * (i + 1) as f64).collect();
