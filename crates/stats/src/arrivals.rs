@@ -1,6 +1,6 @@
 //! How bursty arrivals are over windows of a length: the index of dispersion for counts.
 
-use crate::error::{check_finite, check_positive, check_size};
+use crate::error::{check_finite, check_limit, check_positive, check_size};
 use crate::{StatsError, index_of_dispersion};
 
 /// Fewer windows say nothing about their spread.
@@ -28,11 +28,9 @@ pub fn arrival_dispersion(times: &[f64], window: f64) -> Result<f64, StatsError>
     }
     let full = times.last().map_or(0.0, |last| (last / window).floor());
     let what = "an index of dispersion (counted in windows)";
-    if full > MOST_WINDOWS as f64 {
-        let have = full.min(usize::MAX as f64) as usize;
-        return Err(StatsError::TooMany { what, have, limit: MOST_WINDOWS });
-    }
+    // A float beyond the integers becomes the largest of them.
     let windows = full as usize;
+    check_limit(what, windows, MOST_WINDOWS)?;
     check_size(what, windows, LEAST_WINDOWS)?;
     let mut counts = vec![0.0; windows];
     for time in times {

@@ -1,6 +1,6 @@
 //! The area under the ROC curve with its error: the probability that a random positive scores above a random negative.
 
-use crate::error::{check_finite, check_level, check_size};
+use crate::error::{check_finite, check_level, check_limit, check_size};
 use crate::{Interval, StatsError, normal, variance};
 
 /// Pairs are counted one by one.
@@ -25,10 +25,7 @@ pub fn auc(positives: &[f64], negatives: &[f64]) -> Result<Auc, StatsError> {
     check_finite(negatives)?;
     check_size("an area under the ROC curve", positives.len().min(negatives.len()), 2)?;
     let pairs = positives.len().saturating_mul(negatives.len());
-    if pairs > PAIR_LIMIT {
-        let what = "an area under the ROC curve (counted in pairs)";
-        return Err(StatsError::TooMany { what, have: pairs, limit: PAIR_LIMIT });
-    }
+    check_limit("an area under the ROC curve (counted in pairs)", pairs, PAIR_LIMIT)?;
     let (mut of_positives, mut of_negatives) = (vec![0.0; positives.len()], vec![0.0; negatives.len()]);
     for (positive, x) in of_positives.iter_mut().zip(positives) {
         for (negative, y) in of_negatives.iter_mut().zip(negatives) {

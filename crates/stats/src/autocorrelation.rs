@@ -55,7 +55,9 @@ pub struct BatchMeans {
 pub fn batch_means(series: &[f64], batches: usize, level: f64) -> Result<BatchMeans, StatsError> {
     check_finite(series)?;
     check_level("level", level)?;
-    check_size("an interval by batch means (counted in batches)", batches, LEAST_BATCHES)?;
+    if batches < LEAST_BATCHES {
+        return Err(StatsError::OutOfRange { name: "batches", value: batches as f64, range: "20 and up" });
+    }
     check_size("an interval by batch means", series.len(), 2 * batches)?;
     let size = series.len() / batches;
     let means: Vec<f64> = series[series.len() - size * batches..]

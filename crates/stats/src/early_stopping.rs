@@ -2,12 +2,12 @@
 //! no longer shows that the bound holds. It takes requests for independent, which those of one run are not: use it to
 //! report what MLPerf would, not to compare arms.
 
-use crate::error::check_level;
+use crate::error::{check_level, check_limit};
 use crate::{StatsError, normal};
 use statrs::function::beta::beta_reg;
 
-/// statrs sums 140 terms of the incomplete beta function, which is enough up to here.
-const LATE_LIMIT: u64 = 5_000_000;
+/// As [`crate::error::BETA_LIMIT`], in late requests: what counts is the variance of their number.
+const LATE_LIMIT: usize = 5_000_000;
 
 /// A percentile to be shown, and how surely. MLPerf: confidence 0.99, tolerance 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,11 +49,7 @@ impl EarlyStopping {
     /// When a field is out of its range or more than five million are late.
     pub fn on_time_needed(&self, late: u64) -> Result<u64, StatsError> {
         self.check()?;
-        if late > LATE_LIMIT {
-            let (what, have, limit) =
-                ("early stopping (counted in late requests)", late as usize, LATE_LIMIT as usize);
-            return Err(StatsError::TooMany { what, have, limit });
-        }
+        check_limit("early stopping (counted in late requests)", late as usize, LATE_LIMIT)?;
         let share = self.percentile - self.tolerance;
         let enough = |h: u64| beta_reg(h as f64, late as f64 + 1.0, share) <= 1.0 - self.confidence;
         let mut high = 1;

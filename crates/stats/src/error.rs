@@ -68,6 +68,15 @@ pub(crate) fn check_finite(values: &[f64]) -> Result<(), StatsError> {
     }
 }
 
+/// Observations up to which statrs' incomplete beta function is exact for every quantile. It sums 140 terms; for the
+/// median of 1e8 observations that is no longer enough, and the interval would come out wrong.
+pub(crate) const BETA_LIMIT: usize = 20_000_000;
+
+/// Refuses a sample that is too large.
+pub(crate) fn check_limit(what: &'static str, have: usize, limit: usize) -> Result<(), StatsError> {
+    if have <= limit { Ok(()) } else { Err(StatsError::TooMany { what, have, limit }) }
+}
+
 /// Refuses a level that is not strictly between 0 and 1.
 pub(crate) fn check_level(name: &'static str, value: f64) -> Result<(), StatsError> {
     if value > 0.0 && value < 1.0 {

@@ -1,6 +1,6 @@
 //! The Harrell-Davis quantile: a weighted mean of all order statistics, smoother than any single one.
 
-use crate::error::{check_finite, check_level, check_size};
+use crate::error::{BETA_LIMIT, check_finite, check_level, check_limit, check_size};
 use crate::{Interval, StatsError, normal};
 use statrs::function::beta::beta_reg;
 
@@ -24,11 +24,12 @@ const LEAST_TAIL: usize = 10;
 /// with parameters `(n + 1) q` and `(n + 1)(1 - q)`. Time n squared is avoided: leaving out one costs a sum.
 ///
 /// # Errors
-/// When there are fewer than two observations, one is not finite, or `q` is not between 0 and 1.
+/// When there are fewer than two observations or more than 20 million, one is not finite, or `q` is not between 0 and 1.
 pub fn harrell_davis(sample: &[f64], q: f64) -> Result<HarrellDavis, StatsError> {
     check_finite(sample)?;
     check_level("q", q)?;
     check_size("a Harrell-Davis quantile", sample.len(), 2)?;
+    check_limit("a Harrell-Davis quantile", sample.len(), BETA_LIMIT)?;
     let mut sorted = sample.to_vec();
     sorted.sort_by(f64::total_cmp);
     let n = sorted.len();

@@ -1,6 +1,6 @@
 //! Do two samples come from one distribution? Smirnov's test, exact.
 
-use crate::error::{check_finite, check_size};
+use crate::error::{check_finite, check_limit, check_size};
 use crate::{Sides, StatsError};
 
 /// The lattice has this many points at most: about a second.
@@ -27,10 +27,7 @@ pub fn kolmogorov_smirnov_two_sample(x: &[f64], y: &[f64], sides: Sides) -> Resu
     check_finite(y)?;
     check_size("a two-sample Kolmogorov-Smirnov test", x.len().min(y.len()), 1)?;
     let points = x.len().saturating_mul(y.len());
-    if points > LATTICE_LIMIT {
-        let what = "an exact two-sample Kolmogorov-Smirnov test (counted in pairs)";
-        return Err(StatsError::TooMany { what, have: points, limit: LATTICE_LIMIT });
-    }
+    check_limit("an exact two-sample Kolmogorov-Smirnov test (counted in pairs)", points, LATTICE_LIMIT)?;
     // Distances as whole numbers: i / n - j / m times n m.
     let apart = |i: usize, j: usize| {
         let up = i as i64 * y.len() as i64 - j as i64 * x.len() as i64;

@@ -1,16 +1,17 @@
 //! Paired yes-or-no outcomes: McNemar's exact test.
 
 use crate::StatsError;
-use crate::error::check_size;
+use crate::error::{BETA_LIMIT, check_limit, check_size};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
 /// Two-sided p of McNemar's test (1947) in its exact form: of the pairs in which only one of the two succeeded, `only_a`
 /// and `only_b`, each is as likely either way. Pairs that agree don't count.
 ///
 /// # Errors
-/// `NotEstimable` when all pairs agree.
+/// `NotEstimable` when all pairs agree; when more than 20 million differ.
 pub fn mcnemar(only_a: u64, only_b: u64) -> Result<f64, StatsError> {
-    let pairs = only_a + only_b;
+    let pairs = only_a.saturating_add(only_b);
+    check_limit("McNemar's test (counted in pairs that differ)", pairs as usize, BETA_LIMIT)?;
     check_size("McNemar's test (counted in pairs that differ)", pairs.min(1) as usize, 1)?;
     let law = Binomial::new(0.5, pairs).expect("a half and a count make a binomial distribution");
     Ok((2.0 * law.cdf(only_a.min(only_b))).min(1.0))

@@ -1,7 +1,7 @@
 //! Quantiles, how sure they are, and when there is none to give.
 
 use crate::StatsError;
-use crate::error::{check_level, check_size};
+use crate::error::{BETA_LIMIT, check_level, check_limit, check_size};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
 /// A distribution-free interval of a quantile between two order statistics.
@@ -89,10 +89,6 @@ pub fn samples_needed(q: f64, confidence: f64) -> Result<usize, StatsError> {
     Ok(n)
 }
 
-/// statrs sums 140 terms of the incomplete beta function, which is enough up to here for every quantile and no longer
-/// enough for the median of 1e8 observations, whose interval would come out wrong.
-const RANK_LIMIT: usize = 20_000_000;
-
 /// Ranks between which the `q` quantile lies with at least this confidence, from the binomial distribution of the
 /// number of observations below it, equal tails.
 ///
@@ -102,13 +98,7 @@ pub fn order_statistic_interval(n: usize, q: f64, confidence: f64) -> Result<Qua
     check_size("a quantile", n, 1)?;
     check_level("q", q)?;
     check_level("confidence", confidence)?;
-    if n > RANK_LIMIT {
-        return Err(StatsError::TooMany {
-            what: "an interval between order statistics",
-            have: n,
-            limit: RANK_LIMIT,
-        });
-    }
+    check_limit("an interval between order statistics", n, BETA_LIMIT)?;
     let below = Binomial::new(q, n as u64).expect("a share and a count make a binomial distribution");
     let tail = (1.0 - confidence) / 2.0;
     let low = lowest_reaching(&below, n, tail);

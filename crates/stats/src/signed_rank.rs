@@ -1,6 +1,6 @@
 //! Wilcoxon's signed-rank test, the Hodges-Lehmann estimate, and the interval that inverts the one to bound the other.
 
-use crate::error::{check_finite, check_level, check_size};
+use crate::error::{check_finite, check_level, check_limit, check_size};
 use crate::{Interval, Sides, StatsError, normal};
 use statrs::distribution::ContinuousCDF;
 
@@ -148,10 +148,6 @@ fn walsh_averages(differences: &[f64]) -> Result<Vec<f64>, StatsError> {
     }
     averages.sort_by(f64::total_cmp);
     Ok(averages)
-}
-
-fn check_limit(what: &'static str, have: usize, limit: usize) -> Result<(), StatsError> {
-    if have <= limit { Ok(()) } else { Err(StatsError::TooMany { what, have, limit }) }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Does a series drift? Mann-Kendall's test of a monotone trend and the Theil-Sen slope, for blocks in time order.
 
-use crate::error::{check_finite, check_size};
+use crate::error::{check_finite, check_limit, check_size};
 use crate::{Sides, StatsError, normal};
 use statrs::distribution::ContinuousCDF;
 
@@ -31,9 +31,7 @@ pub struct Trend {
 pub fn mann_kendall(series: &[f64], sides: Sides) -> Result<Trend, StatsError> {
     check_finite(series)?;
     check_size("a trend test", series.len(), 4)?;
-    if series.len() > LIMIT {
-        return Err(StatsError::TooMany { what: "a trend test", have: series.len(), limit: LIMIT });
-    }
+    check_limit("a trend test", series.len(), LIMIT)?;
     let (mut rising, mut slopes) = (0, Vec::new());
     for (i, x) in series.iter().enumerate() {
         for (steps, y) in series[i + 1..].iter().enumerate() {
