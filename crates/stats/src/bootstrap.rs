@@ -12,14 +12,14 @@ use statrs::distribution::ContinuousCDF;
 const EXACT_LIMIT: u64 = 50_000;
 
 /// Fewer draws leave the 2.5 % tail to a handful of them (Efron and Tibshirani 1993, section 14.3).
-const LEAST_DRAWS: usize = 999;
+const LEAST_DRAWS: u64 = 999;
 
 /// The distribution of a statistic over resamples.
 #[derive(Clone, Debug)]
 pub struct Bootstrap {
     /// The statistic of the sample itself.
     pub estimate: f64,
-    /// The acceleration, from leaving out one block at a time (0 when a stratum has a single block).
+    /// The acceleration, from leaving out one block at a time.
     pub acceleration: f64,
     /// Whether all resamples were counted or some drawn.
     pub method: TestMethod,
@@ -29,7 +29,8 @@ pub struct Bootstrap {
     up_to: Vec<u64>,
 }
 
-/// A statistic of a sample: it gets the strata one after the other, each of its own length, in any order within.
+/// A statistic that treats observations alike, such as a mean: it gets the strata joined, the observations of each in any
+/// order, and for the acceleration one observation fewer.
 pub type Statistic<'a> = &'a dyn Fn(&[f64]) -> f64;
 
 impl Bootstrap {
@@ -47,7 +48,10 @@ impl Bootstrap {
             (every(strata, statistic), TestMethod::Exact)
         } else {
             let count = draws.count;
-            check_size("a bootstrap by draws", count as usize, LEAST_DRAWS)?;
+            if count < LEAST_DRAWS {
+                let value = count as f64;
+                return Err(StatsError::OutOfRange { name: "draws", value, range: "999 and up" });
+            }
             (drawn(strata, statistic, draws), TestMethod::MonteCarlo { draws: count })
         };
         weighted.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -162,7 +166,6 @@ fn every(strata: &[&[f64]], statistic: Statistic<'_>) -> Vec<(f64, u64)> {
     found
 }
 
-#[derive(Clone)]
 struct Choice {
     sample: Vec<f64>,
     ways: u64,
@@ -212,7 +215,8 @@ fn drawn(strata: &[&[f64]], statistic: Statistic<'_>, draws: Draws<'_>) -> Vec<(
 /// the sums run over all of them, each value divided by its stratum's size (Davison and Hinkley 1997, section 5.3.2).
 fn acceleration(strata: &[&[f64]], statistic: Statistic<'_>) -> f64 {
     let (mut squares, mut cubes) = (0.0, 0.0);
-    for (position, stratum) in strata.iter().enumerate() {
+    // Of a stratum of one nothing can be left out.
+    for (position, stratum) in strata.iter().enumerate().filter(|(_, stratum)| stratum.len() > 1) {
         let n = stratum.len() as f64;
         let without = |left_out: usize| {
             let mut rest = strata.to_vec();
@@ -220,9 +224,6 @@ fn acceleration(strata: &[&[f64]], statistic: Statistic<'_>) -> f64 {
             rest[position] = &shorter;
             statistic(&rest.concat())
         };
-        if stratum.len() < 2 {
-            continue;
-        }
         let values: Vec<f64> = (0..stratum.len()).map(without).collect();
         let mean = values.iter().sum::<f64>() / n;
         for value in values {
@@ -325,7 +326,7 @@ mod tests {
         assert!(matches!(new(&[1.0], 999), Err(StatsError::NotEstimable { needed: 2, .. })));
         assert!(matches!(new(&[2.0; 5], 999), Err(StatsError::NoSpread { have: 5 })));
         assert!(matches!(new(&[1.0, f64::NAN], 999), Err(StatsError::NotFinite { index: 1, .. })));
-        assert!(matches!(new(&X, 100), Err(StatsError::NotEstimable { needed: 999, .. })));
+        assert!(matches!(new(&X, 998), Err(StatsError::OutOfRange { name: "draws", .. })));
         assert!(new(&X[..5], 0).is_ok(), "five observations need no draws");
         // The largest observation: no resample lies above the estimate, a third of them or so below.
         let largest = |x: &[f64]| x.iter().copied().fold(f64::MIN, f64::max);

@@ -152,6 +152,20 @@ mod tests {
     }
 
     #[test]
+    fn a_stall_that_a_closed_loop_hides_shows_in_latencies_from_due_time() {
+        // shared/statistics.md 3a: 100 requests per second for 10 s, 1 ms of service, one stall of 1 s. From their due
+        // time 100 requests wait for its end, 1000 ms, 990 ms, ...; a closed loop sends one and waits.
+        let due: Vec<f64> =
+            (0..1000).map(|i| if i < 900 { 1.0 } else { f64::from(i - 899) * 10.0 }).collect();
+        for (q, expected) in [(0.9, 1.0), (0.95, 500.0), (0.99, 900.0), (0.999, 990.0)] {
+            assert_eq!(quantile_inverted(&due, q), Some(expected), "q {q}");
+        }
+        let closed = [vec![1.0; 900], vec![1000.0]].concat();
+        assert_eq!(quantile_inverted(&closed, 0.99), Some(1.0));
+        assert_eq!(quantile_inverted(&closed, 0.999), Some(1000.0));
+    }
+
+    #[test]
     fn order_statistic_intervals_equal_the_reference_values() {
         // shared/data/statistics-vectors.json: `quantCI_*_95`.
         for (n, q, low, high, coverage) in [
