@@ -1,7 +1,7 @@
 //! Before a run: how many blocks, and the smallest effect that so many can show.
 //!
-//! These are the paired t test's. The exact tests on ranks and signs need about as many blocks from ten on; below that
-//! they need more, and below [`crate::blocks_needed`] they can't reject at all (`docs/statistics.md` has their power).
+//! These are the paired t test's. Where it has 80 %, the exact sign-flip test has 62 % at 6 blocks, 78 % at 8 and 80 % at 12
+//! (`docs/statistics.md`), and below [`crate::blocks_needed`] it can't reject at all.
 
 use crate::error::{check_level, check_positive};
 use crate::noncentral_t::noncentral_t_cdf;
