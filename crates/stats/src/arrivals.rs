@@ -9,7 +9,7 @@ const LEAST_WINDOWS: usize = 10;
 /// Most windows that are counted.
 const MOST_WINDOWS: usize = 10_000_000;
 
-/// Variance over mean of the number of arrivals per window (Cox and Lewis 1966, section 4.5): 1 for a Poisson
+/// Variance over mean of the number of arrivals per window (Cox and Lewis 1966, "The statistical analysis of series of events"): 1 for a Poisson
 /// process at every length, growing with the length for bursts. Times ascend from 0, in the window's unit; the last
 /// window that the last arrival doesn't fill is left out.
 ///

@@ -43,22 +43,22 @@ pub fn kolmogorov_smirnov_two_sample(x: &[f64], y: &[f64], sides: Sides) -> Resu
     for (i, j) in ends {
         is_end[i + j] = true;
     }
-    // Share of the paths to (i, j) that were as far apart as the observed one.
-    let mut row = vec![0.0; y.len() + 1];
-    for i in 0..=x.len() {
-        for j in 0..=y.len() {
+    let p = paths_that_reach(x.len(), y.len(), |i, j| is_end[i + j] && apart(i, j) >= distance);
+    Ok(KsTwoSample { distance: distance as f64 / points as f64, p })
+}
+
+/// Share of all paths from (0, 0) to (n, m), in steps of one, that pass a point for which `reached` holds.
+fn paths_that_reach(n: usize, m: usize, reached: impl Fn(usize, usize) -> bool) -> f64 {
+    // The share of paths to (i, j), row by row: i of i + j paths come from below.
+    let mut row = vec![0.0; m + 1];
+    for i in 0..=n {
+        for j in 0..=m {
             let from_below = if i > 0 { row[j] * i as f64 } else { 0.0 };
             let from_left = if j > 0 { row[j - 1] * j as f64 } else { 0.0 };
-            row[j] = if is_end[i + j] && apart(i, j) >= distance {
-                1.0
-            } else if i + j == 0 {
-                0.0
-            } else {
-                (from_below + from_left) / (i + j) as f64
-            };
+            row[j] = if reached(i, j) { 1.0 } else { (from_below + from_left) / (i + j).max(1) as f64 };
         }
     }
-    Ok(KsTwoSample { distance: distance as f64 / points as f64, p: row[y.len()] })
+    row[m]
 }
 
 /// After each group of equal observations of both samples, how many of each there were.

@@ -69,7 +69,7 @@ pub fn pairs_needed(effect: f64, alpha: f64, power: f64) -> Result<f64, StatsErr
 }
 
 /// Successes and trials per arm to tell two shares apart: trials per arm for the two-sided normal test with pooled
-/// variance (Fleiss, Levin and Paik 2003, "Statistical methods for rates and proportions", section 4.2), no continuity
+/// variance (Fleiss, Levin and Paik 2003, "Statistical methods for rates and proportions", chapter 4), no continuity
 /// correction, not rounded.
 ///
 /// # Errors

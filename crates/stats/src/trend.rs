@@ -17,7 +17,7 @@ pub struct Trend {
     pub rising: i64,
     /// The p-value of "all orders are equally likely".
     pub p: f64,
-    /// Median change per step over all pairs (Sen 1968): robust against a third of outliers.
+    /// Median change per step over all pairs (Sen 1968): it bears 29 % of outliers.
     pub slope: f64,
 }
 
