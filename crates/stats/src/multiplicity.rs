@@ -70,6 +70,7 @@ pub fn blocks_needed(alpha: f64, family: usize) -> Result<usize, StatsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     /// `shared/statistics.md` 3c, item 6 (statsmodels 0.15.0).
     const P: [f64; 8] = [0.001, 0.008, 0.039, 0.041, 0.042, 0.06, 0.074, 0.205];
@@ -95,6 +96,18 @@ mod tests {
             [0.008, 0.032, 0.0672, 0.0672, 0.0672, 0.08, 0.084_571_428_571_428_56, 0.205],
         );
         check(hochberg, [0.008, 0.056, 0.148, 0.148, 0.148, 0.148, 0.148, 0.205]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_stricter_adjustment_gives_the_larger_values(p in prop::collection::vec(0.0..=1.0f64, 1..12)) {
+            let (holm, hochberg, rate) = (holm(&p).unwrap(), hochberg(&p).unwrap(), benjamini_hochberg(&p).unwrap());
+            for i in 0..p.len() {
+                // Sums of products in another order differ in the last digit.
+                prop_assert!(holm[i] + 1e-12 >= hochberg[i] && hochberg[i] + 1e-12 >= rate[i]);
+                prop_assert!(rate[i] + 1e-12 >= p[i] && holm[i] <= 1.0);
+            }
+        }
     }
 
     #[test]

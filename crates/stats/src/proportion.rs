@@ -1,6 +1,6 @@
 //! Intervals for a share of successes.
 
-use crate::error::{check_level, check_size};
+use crate::error::{BETA_LIMIT, check_level, check_limit, check_size};
 use crate::{Interval, StatsError, normal};
 use statrs::distribution::{Beta, ContinuousCDF};
 
@@ -24,9 +24,10 @@ pub fn wilson(successes: u64, trials: u64, level: f64) -> Result<Interval, Stats
 /// Clopper and Pearson's interval (1934): covers at least `level`, whatever the share.
 ///
 /// # Errors
-/// As [`wilson`].
+/// As [`wilson`]; and when there are more than 20 million trials.
 pub fn clopper_pearson(successes: u64, trials: u64, level: f64) -> Result<Interval, StatsError> {
     check(successes, trials, level)?;
+    check_limit("an exact interval of a share", trials as usize, BETA_LIMIT)?;
     let tail = (1.0 - level) / 2.0;
     let (hits, misses) = (successes as f64, (trials - successes) as f64);
     let low = if successes == 0 { 0.0 } else { beta_quantile(hits, misses + 1.0, tail) };
@@ -91,5 +92,6 @@ mod tests {
         assert!(wilson(0, 0, 0.95).is_err());
         assert!(wilson(3, 2, 0.95).is_err());
         assert!(clopper_pearson(1, 2, 1.0).is_err());
+        assert!(matches!(clopper_pearson(1, 20_000_001, 0.95), Err(StatsError::TooMany { .. })));
     }
 }

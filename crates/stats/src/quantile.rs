@@ -1,7 +1,7 @@
 //! Quantiles, how sure they are, and when there is none to give.
 
 use crate::StatsError;
-use crate::error::{check_level, check_size};
+use crate::error::{BETA_LIMIT, check_level, check_limit, check_size};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
 /// A distribution-free interval of a quantile between two order statistics.
@@ -43,6 +43,37 @@ pub fn quantile_linear(sorted: &[f64], q: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * (at - below as f64))
 }
 
+/// Rules that place the k-th of n observations at the share `(k - a) / (n + 1 - 2 a)` and are linear between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// a = 0: `k / (n + 1)` (type 6).
+    Weibull,
+    /// a = 1/2: `(k - 1/2) / n` (type 5).
+    Hazen,
+    /// a = 1/3 (type 8): about median-unbiased for every law; Hyndman and Fan's own advice.
+    MedianUnbiased,
+}
+
+/// The quantile by one of the other rules of Hyndman and Fan (1996, "Sample quantiles in statistical packages"), for
+/// numbers that others computed with them. Beyond the outermost observation it is that observation. `None` for an empty
+/// sample.
+///
+/// # Panics
+/// When `q` is not in 0 to 1.
+#[must_use]
+pub fn quantile_placed(sorted: &[f64], q: f64, placement: Placement) -> Option<f64> {
+    assert!((0.0..=1.0).contains(&q), "a quantile is asked for at a share from 0 to 1, not {q}");
+    let last = sorted.len().checked_sub(1)?;
+    let a = match placement {
+        Placement::Weibull => 0.0,
+        Placement::Hazen => 0.5,
+        Placement::MedianUnbiased => 1.0 / 3.0,
+    };
+    let at = (q * (sorted.len() as f64 + 1.0 - 2.0 * a) + a - 1.0).clamp(0.0, last as f64);
+    let below = at.floor() as usize;
+    Some(sorted[below] + (sorted[(below + 1).min(last)] - sorted[below]) * (at - below as f64))
+}
+
 /// The least sample in which some observation bounds the `q` quantile from above with this one-sided confidence:
 /// the smallest n with `1 - q^n >= confidence`. 299 for p99 at 0.95, 2,995 for p99.9.
 ///
@@ -62,11 +93,12 @@ pub fn samples_needed(q: f64, confidence: f64) -> Result<usize, StatsError> {
 /// number of observations below it, equal tails.
 ///
 /// # Errors
-/// When the sample is empty or `q` or `confidence` is not between 0 and 1.
+/// When the sample is empty or has more than 20 million observations, or `q` or `confidence` is not between 0 and 1.
 pub fn order_statistic_interval(n: usize, q: f64, confidence: f64) -> Result<QuantileInterval, StatsError> {
     check_size("a quantile", n, 1)?;
     check_level("q", q)?;
     check_level("confidence", confidence)?;
+    check_limit("an interval between order statistics", n, BETA_LIMIT)?;
     let below = Binomial::new(q, n as u64).expect("a share and a count make a binomial distribution");
     let tail = (1.0 - confidence) / 2.0;
     let low = lowest_reaching(&below, n, tail);
@@ -97,6 +129,19 @@ mod tests {
         // shared/data/statistics-vectors.json: `quantile_types_p99`.
         assert_eq!(quantile_inverted(&Z, 0.99), Some(140.0));
         assert!((quantile_linear(&Z, 0.99).unwrap() - 133.95).abs() < 1e-12);
+        for placement in [Placement::Weibull, Placement::Hazen, Placement::MedianUnbiased] {
+            assert_eq!(quantile_placed(&Z, 0.99, placement), Some(140.0), "{placement:?}");
+            assert_eq!(quantile_placed(&[], 0.99, placement), None);
+        }
+        // By hand: ranks 13 * 0.3 = 3.9, 12 * 0.3 + 0.5 = 4.1, (37 * 0.3 + 1) / 3 = 12.1 / 3 of 12 observations.
+        for (placement, expected) in [
+            (Placement::Weibull, 9.0 + 0.9 * 3.0),
+            (Placement::Hazen, 12.0 + 0.1 * 3.0),
+            (Placement::MedianUnbiased, 12.0 + (12.1 / 3.0 - 4.0) * 3.0),
+        ] {
+            let seen = quantile_placed(&Z, 0.3, placement).unwrap();
+            assert!((seen - expected).abs() < 1e-12, "{placement:?}: {seen}");
+        }
         assert_eq!((quantile_inverted(&[], 0.5), quantile_linear(&[], 0.5)), (None, None));
         assert_eq!(quantile_linear(&[3.0], 0.99), Some(3.0));
         let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
@@ -104,6 +149,20 @@ mod tests {
             assert_eq!(quantile_inverted(&hundred, f64::from(percent) / 100.0), Some(f64::from(percent)));
         }
         assert_eq!(quantile_inverted(&hundred, 0.0), Some(1.0));
+    }
+
+    #[test]
+    fn a_stall_that_a_closed_loop_hides_shows_in_latencies_from_due_time() {
+        // shared/statistics.md 3a: 100 requests per second for 10 s, 1 ms of service, one stall of 1 s. From their due
+        // time 100 requests wait for its end, 1000 ms, 990 ms, ...; a closed loop sends one and waits.
+        let due: Vec<f64> =
+            (0..1000).map(|i| if i < 900 { 1.0 } else { f64::from(i - 899) * 10.0 }).collect();
+        for (q, expected) in [(0.9, 1.0), (0.95, 500.0), (0.99, 900.0), (0.999, 990.0)] {
+            assert_eq!(quantile_inverted(&due, q), Some(expected), "q {q}");
+        }
+        let closed = [vec![1.0; 900], vec![1000.0]].concat();
+        assert_eq!(quantile_inverted(&closed, 0.99), Some(1.0));
+        assert_eq!(quantile_inverted(&closed, 0.999), Some(1000.0));
     }
 
     #[test]
@@ -121,6 +180,23 @@ mod tests {
             assert_eq!((seen.low, seen.high), (low, high), "n {n}, q {q}");
             assert!((seen.coverage - coverage).abs() < 1e-9, "{seen:?}");
         }
+    }
+
+    #[test]
+    fn ranks_of_large_samples_are_as_exact_as_those_of_small_ones() {
+        // scipy 1.17.1, binom.ppf.
+        for (n, q, low, high) in [
+            (1_000_000, 0.5, 499_020, 500_981),
+            (10_000_000, 0.5, 4_996_901, 5_003_100),
+            (20_000_000, 0.5, 9_995_617, 10_004_384),
+            (10_000_000, 0.9, 8_998_140, 9_001_860),
+            (10_000_000, 0.99, 9_899_383, 9_900_617),
+            (10_000_000, 0.999, 9_989_804, 9_990_196),
+        ] {
+            let seen = order_statistic_interval(n, q, 0.95).unwrap();
+            assert_eq!((seen.low, seen.high), (low, high), "n {n}, q {q}");
+        }
+        assert!(matches!(order_statistic_interval(20_000_001, 0.5, 0.95), Err(StatsError::TooMany { .. })));
     }
 
     #[test]

@@ -84,8 +84,15 @@ fn positive_sum(x: &[f64]) -> Result<f64, StatsError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// Sum of squared distances from the mean.
+    pub(crate) fn squares(x: &[f64]) -> f64 {
+        let mean = mean(x).unwrap();
+        x.iter().map(|x| (x - mean).powi(2)).sum()
+    }
 
     fn close(seen: f64, wanted: f64) {
         assert!((seen - wanted).abs() < 1e-12, "{seen} is not {wanted}");
@@ -118,5 +125,19 @@ mod tests {
         assert!(jain(&[0.0, 0.0]).is_err());
         assert!(gini(&[-1.0, 2.0]).is_err());
         assert!(gini(&[f64::NAN]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn inequality_ignores_units_and_order(
+            x in prop::collection::vec(0.0..100.0f64, 1..20), scale in 0.1..10.0f64,
+        ) {
+            prop_assume!(x.iter().any(|x| *x > 0.0));
+            let other: Vec<f64> = x.iter().rev().map(|x| x * scale).collect();
+            prop_assert!((jain(&x).unwrap() - jain(&other).unwrap()).abs() < 1e-12);
+            prop_assert!((gini(&x).unwrap() - gini(&other).unwrap()).abs() < 1e-12);
+            let n = x.len() as f64;
+            prop_assert!(jain(&x).unwrap() >= 1.0 / n - 1e-12 && gini(&x).unwrap() <= 1.0 - 1.0 / n + 1e-12);
+        }
     }
 }
