@@ -17,6 +17,7 @@ mod recorder;
 mod sse;
 mod stream;
 mod target;
+mod template;
 
 pub use call::{Call, Text};
 pub use client::{Client, ClientError, ClientOptions};
