@@ -2,7 +2,6 @@
 //!
 //! No socket and no clock: the same pieces give the same figures, which is how they are tested to the nanosecond.
 
-use crate::call::Text;
 use crate::delta::{Chunk, ServerError};
 use crate::observation::{Channel, Ending, Observation, TokenEvent, Usage};
 use crate::sse::{SseDecoder, SseEvent};
@@ -12,6 +11,16 @@ use std::num::NonZeroU32;
 
 /// Token events of one answer, beyond which it is taken for one that never ends.
 pub const TOKEN_EVENT_LIMIT: usize = 1 << 22;
+
+/// Whether an answer's text is worth its memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Text {
+    /// Count and stamp, keep nothing.
+    #[default]
+    Dropped,
+    /// Keep what the model wrote, for a scorer or a comparison.
+    Kept,
+}
 
 /// How the body came to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! Exact figures: the base stream of the tests (first token at 100 ms, 16 tokens, 20 ms apart) and each way to disguise it.
 
-use crate::call::Text;
 use crate::observation::{Channel, Ending, Observation, Usage};
-use crate::stream::{BodyEnd, StreamReader, Wanted};
+use crate::stream::{BodyEnd, StreamReader, Text, Wanted};
 use acb_types::Nanos;
 use proptest::prelude::*;
 use std::num::NonZeroU32;
