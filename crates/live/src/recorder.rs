@@ -274,7 +274,7 @@ mod tests {
     fn a_sink_that_panics_ends_those_who_wait_for_it() {
         let recorder = Recorder::start((), |(): &mut (), _row: u64| panic!("a bug of the sink")).unwrap();
         let pen = recorder.pen();
-        let writing = std::thread::spawn(move || (0..).for_each(|row| pen.write(row)));
+        let writing = std::thread::spawn(move || (0..u64::MAX).for_each(|row| pen.write(row)));
         assert!(writing.join().is_err(), "it would write for ever");
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| recorder.finish())).is_err());
     }
