@@ -1,19 +1,10 @@
 //! One request to be sent.
 
+use crate::stream::Text;
 use acb_types::Nanos;
 use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::http::uri::PathAndQuery;
-
-/// Whether an answer's text is worth its memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Text {
-    /// Count and stamp, keep nothing.
-    #[default]
-    Dropped,
-    /// Keep what the model wrote, for a scorer or a comparison.
-    Kept,
-}
 
 /// One streaming request, ready to send: the client adds the target's headers, `content-type` and `accept`.
 #[derive(Clone, Debug)]

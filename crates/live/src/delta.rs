@@ -142,6 +142,21 @@ impl<'a> Chunk<'a> {
         self.choices().iter().flat_map(Choice::visible).map(|words| words.0.as_ref())
     }
 
+    /// Its one text that is not empty, and where that stands; `None` when it says anything else that a reader of a stream keeps
+    /// (counts, token identities, an end, an error), or when the text had escapes.
+    pub fn only_text(&self) -> Option<(Channel, &'a str)> {
+        let [choice] = self.choices() else { return None };
+        let told = self.usage.is_some() || self.error().is_some();
+        if told || choice.finish_reason.is_some() || choice.token_ids.is_some() {
+            return None;
+        }
+        let mut texts = choice.texts().filter(|(_, words)| words.has_letters());
+        match (texts.next()?, texts.next()) {
+            ((channel, Words(Cow::Borrowed(text))), None) => Some((channel, text)),
+            _ => None,
+        }
+    }
+
     /// The server's counts.
     pub fn usage(&self) -> Option<Usage> {
         let usage = self.usage.as_ref()?;
@@ -189,16 +204,17 @@ fn word(value: &Value) -> Option<String> {
 
 impl<'a> Choice<'a> {
     fn channel(&self) -> Option<Channel> {
-        let delta = self.delta.as_ref();
-        if self.visible().any(Words::has_letters) {
-            return Some(Channel::Content);
-        }
-        let delta = delta?;
-        if delta.calls().any(Function::has_letters) {
-            return Some(Channel::ToolCall);
-        }
-        let reasoning = [&delta.reasoning_content, &delta.reasoning].into_iter().flatten();
-        reasoning.into_iter().any(Words::has_letters).then_some(Channel::Reasoning)
+        self.texts().filter(|(_, words)| words.has_letters()).map(|(channel, _)| channel).min()
+    }
+
+    /// Every text of it, with where it stands.
+    fn texts(&self) -> impl Iterator<Item = (Channel, &Words<'a>)> {
+        let of = |channel| move |words| (channel, words);
+        let delta = self.delta.iter();
+        let calls = delta.clone().flat_map(Delta::calls).flat_map(Function::texts);
+        let reasoning = delta.flat_map(|delta| [&delta.reasoning_content, &delta.reasoning]).flatten();
+        let visible = self.visible().map(of(Channel::Content));
+        visible.chain(calls.map(of(Channel::ToolCall))).chain(reasoning.map(of(Channel::Reasoning)))
     }
 
     fn visible(&self) -> impl Iterator<Item = &Words<'a>> {
@@ -226,9 +242,9 @@ impl<'a> Delta<'a> {
     }
 }
 
-impl Function<'_> {
-    fn has_letters(&self) -> bool {
-        [&self.name, &self.arguments].into_iter().flatten().any(Words::has_letters)
+impl<'a> Function<'a> {
+    fn texts(&self) -> impl Iterator<Item = &Words<'a>> {
+        [&self.name, &self.arguments].into_iter().flatten()
     }
 }
 

@@ -17,15 +17,16 @@ mod recorder;
 mod sse;
 mod stream;
 mod target;
+mod template;
 
-pub use call::{Call, Text};
+pub use call::Call;
 pub use client::{Client, ClientError, ClientOptions};
 pub use clock::Clock;
 pub use cpu::{process_cpu, thread_cpu};
 pub use measures::Gap;
 pub use observation::{Channel, ConnectFault, Connection, Ending, Observation, TokenEvent, Usage};
 pub use sse::{EVENT_LIMIT, EventTooLong, SseDecoder, SseEvent};
-pub use stream::{BodyEnd, StreamReader, TOKEN_EVENT_LIMIT, Wanted};
+pub use stream::{BodyEnd, StreamReader, TOKEN_EVENT_LIMIT, Text, Wanted};
 pub use target::{Authorities, Protocol, Secret, Target, TargetError};
 
 #[cfg(test)]

@@ -2,15 +2,25 @@
 //!
 //! No socket and no clock: the same pieces give the same figures, which is how they are tested to the nanosecond.
 
-use crate::call::Text;
 use crate::delta::{Chunk, ServerError};
 use crate::observation::{Channel, Ending, Observation, TokenEvent, Usage};
 use crate::sse::{SseDecoder, SseEvent};
+use crate::template::Template;
 use acb_types::Nanos;
 use std::num::NonZeroU32;
 
 /// Token events of one answer, beyond which it is taken for one that never ends.
 pub const TOKEN_EVENT_LIMIT: usize = 1 << 22;
+
+/// Whether an answer's text is worth its memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Text {
+    /// Count and stamp, keep nothing.
+    #[default]
+    Dropped,
+    /// Keep what the model wrote, for a scorer or a comparison.
+    Kept,
+}
 
 /// How the body came to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +66,7 @@ struct Seen {
     done: bool,
     error: Option<ServerError>,
     unreadable: Option<String>,
+    template: Option<Template>,
 }
 
 /// How far the token counts of single events can be believed.
@@ -132,8 +143,15 @@ impl Seen {
             return;
         }
         let told = event.name == b"error";
+        let known = self.template.as_ref().filter(|_| !told).and_then(|template| template.text(data));
+        if let Some((channel, text)) = known {
+            return self.text(at, channel, text);
+        }
         match Chunk::parse(data) {
-            Ok(chunk) => self.chunk(at, &chunk),
+            Ok(chunk) => {
+                self.chunk(at, &chunk);
+                self.template = Template::of(&chunk, data, self.template.take());
+            }
             Err(_) if told => {}
             Err(error) => self.unclear(at, data, &error),
         }
@@ -171,6 +189,14 @@ impl Seen {
         self.tokens(at, chunk);
     }
 
+    /// A chunk of the template's with this text.
+    fn text(&mut self, at: Nanos, channel: Channel, text: &str) {
+        if let (Some(kept), Channel::Content) = (&mut self.text, channel) {
+            kept.push_str(text);
+        }
+        self.token_event(TokenEvent { at_ns: at, tokens: None, channel });
+    }
+
     fn tokens(&mut self, at: Nanos, chunk: &Chunk<'_>) {
         let listed = chunk.listed_tokens();
         let counted = chunk.usage().and_then(|usage| usage.completion_tokens);
@@ -186,7 +212,11 @@ impl Seen {
             (counts, _) => counts,
         };
         let tokens = NonZeroU32::new(if listed > 0 { listed } else { rise.unwrap_or(0) });
-        self.token_events.push(TokenEvent { at_ns: at, tokens, channel });
+        self.token_event(TokenEvent { at_ns: at, tokens, channel });
+    }
+
+    fn token_event(&mut self, event: TokenEvent) {
+        self.token_events.push(event);
         if self.token_events.len() >= TOKEN_EVENT_LIMIT {
             self.unreadable = Some(format!("the answer has {TOKEN_EVENT_LIMIT} token events and goes on"));
         }

@@ -1,8 +1,7 @@
 //! Exact figures: the base stream of the tests (first token at 100 ms, 16 tokens, 20 ms apart) and each way to disguise it.
 
-use crate::call::Text;
 use crate::observation::{Channel, Ending, Observation, Usage};
-use crate::stream::{BodyEnd, StreamReader, Wanted};
+use crate::stream::{BodyEnd, StreamReader, Text, Wanted};
 use acb_types::Nanos;
 use proptest::prelude::*;
 use std::num::NonZeroU32;
@@ -415,6 +414,26 @@ fn an_answer_of_one_token_has_no_time_per_token() {
     assert_eq!((seen.ttft(), seen.tpot_ns(), seen.legacy_tpot_ns()), (ms(100), None, None));
 }
 
+/// What is between the quotes of a text, well formed or not.
+fn inside() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        "[ -~]{1,3}".prop_map(String::into_bytes),
+        "[\u{e9}\u{4e2d}\u{1f600}]".prop_map(String::into_bytes),
+        prop::sample::select(vec![
+            &b"\\"[..],
+            b"\"",
+            b"\\n",
+            b"\\u4e2d",
+            b"\t",
+            b"\x00",
+            b"\xff",
+            b"\xe4\xb8"
+        ])
+        .prop_map(<[u8]>::to_vec),
+    ];
+    prop::collection::vec(piece, 0..5).prop_map(|pieces| pieces.concat())
+}
+
 proptest! {
     #[test]
     fn any_split_of_a_stream_gives_the_same_answer(cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20)) {
@@ -430,5 +449,23 @@ proptest! {
         cuts.sort_unstable();
         let pieces: Vec<Piece> = cuts.windows(2).map(|cut| (7, bytes[cut[0]..cut[1]].to_vec())).collect();
         prop_assert_eq!(whole(&pieces), whole(&[(7, bytes)]));
+    }
+
+    #[test]
+    fn a_text_is_read_alike_whether_or_not_the_chunk_before_had_the_same_bytes_around_it(
+        inside in inside(), channel in 0..4usize,
+    ) {
+        let (before, after) = [
+            (r#"{"choices":[{"text":""#, r#""}]}"#),
+            (r#"{"choices":[{"delta":{"content":""#, r#""},"finish_reason":null}],"usage":null}"#),
+            (r#"{"choices":[{"delta":{"content":null,"reasoning":""#, r#""}}]}"#),
+            (r#"{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":""#, r#""}}]}}]}"#),
+        ][channel];
+        let chunk = |text: &[u8]| [b"data: ", before.as_bytes(), text, after.as_bytes(), b"\n\n"].concat();
+        let another = event(r#"{"choices":[{"delta":{"reasoning_content":"y"}}]}"#);
+        let same = whole(&[(100, chunk(b"x")), (120, chunk(&inside))]);
+        let other = whole(&[(100, chunk(b"x")), (110, another), (120, chunk(&inside))]);
+        prop_assert_eq!((&same.ending, &same.text), (&other.ending, &other.text));
+        prop_assert_eq!(same.token_events.get(1), other.token_events.get(2));
     }
 }

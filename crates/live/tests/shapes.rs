@@ -140,6 +140,13 @@ async fn t6_reasoning_alone_is_ok_and_shows_nothing() {
 }
 
 #[tokio::test]
+async fn t7_arguments_of_a_tool_call_are_tokens() {
+    let seen = seen("tool").await;
+    check_base("tool", &seen);
+    assert_eq!((seen.events_in(Channel::ToolCall), seen.first_visible()), (16, None));
+}
+
+#[tokio::test]
 async fn t9_an_error_inside_a_200_is_no_success() {
     let seen = seen("error-mid").await;
     assert!(matches!(seen.ending, Ending::InbandError { .. }), "{:?}", seen.ending);
@@ -173,6 +180,7 @@ async fn t13_an_event_over_sixteen_mebibytes_is_a_parse_error() {
 async fn t15_a_character_cut_in_two_writes_is_whole() {
     let seen = seen("utf8").await;
     check_base("utf8", &seen);
+    at_least("utf8: the second write, 2 ms later, ends the event", seen.ttft(), 102);
     let text = seen.text.as_deref().expect("kept");
     assert!(!text.contains('\u{fffd}') && text.chars().any(|letter| letter.len_utf8() == 3), "{text}");
 }

@@ -1,9 +1,8 @@
 //! An answer by its head: an event stream, a refusal, or a document that nobody asked for.
 
-use crate::call::Text;
 use crate::delta::Chunk;
 use crate::observation::{Ending, Observation};
-use crate::stream::{BodyEnd, StreamReader, Wanted, excerpt};
+use crate::stream::{BodyEnd, StreamReader, Text, Wanted, excerpt};
 use acb_types::Nanos;
 use hyper::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use hyper::{Response, StatusCode};

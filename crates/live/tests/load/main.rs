@@ -4,3 +4,4 @@
 mod course;
 mod routing;
 mod support;
+mod traps;

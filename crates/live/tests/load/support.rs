@@ -77,7 +77,7 @@ pub fn spec(arrivals: Arrivals, requests: u64) -> WorkloadSpec {
 
 pub fn workload(spec: &WorkloadSpec, adapters: &Adapters) -> Workload {
     let tasks: Vec<String> = (0..adapters.len()).map(|i| format!("t{i}")).collect();
-    let context = WorkloadContext { tasks: &tasks, adapters, context_tokens: 4096 };
+    let context = WorkloadContext { tasks: &tasks, adapters, context_tokens: 8192 };
     Workload::new(spec, &context, Seed(11)).unwrap()
 }
 
