@@ -214,6 +214,13 @@ impl Level {
     /// # Errors
     /// When a parameter of the policy is impossible.
     pub fn router(&self, arm: &Arm, block: u64) -> Result<Router, SetUpError> {
+        Router::new(&arm.policy, self.router_context(arm, block))
+            .map_err(|source| SetUpError::Policy { arm: arm.name.clone(), source })
+    }
+
+    /// What the router of an arm in a block is told: enough to decide its log again.
+    #[must_use]
+    pub fn router_context(&self, arm: &Arm, block: u64) -> RouterContext {
         let adapters = match &arm.offered {
             Some(names) => Arc::new(self.names.adapters.offering(names)),
             None => Arc::clone(&self.names.adapters),
@@ -222,7 +229,7 @@ impl Level {
             ArmRole::AaReplicate { .. } => Seed(block).child("aa"),
             _ => Seed(block),
         };
-        let context = RouterContext {
+        RouterContext {
             replicas: self.spec.cluster.replicas,
             merged: self.merged().collect(),
             costs: CostModel {
@@ -235,9 +242,7 @@ impl Level {
             prefix: self.spec.cluster.prefix_index(),
             seed,
             truth: matches!(arm.policy, PolicySpec::Oracle(_)).then(|| self.outcomes(block)),
-        };
-        Router::new(&arm.policy, context)
-            .map_err(|source| SetUpError::Policy { arm: arm.name.clone(), source })
+        }
     }
 }
 

@@ -167,13 +167,13 @@ pub fn run(
     let _lock = lock(&folder)?;
     same_experiment(&folder, experiment)?;
     let todo = todo(cells, options)?;
-    write_json(&folder, &sweep_plan(experiment, &options.name, cells))?;
-    write_json(&folder, divergence)?;
-    write_atomically(&folder.join("config_resolved.yaml"), experiment.spec.resolved_yaml().as_bytes())?;
     let fleet = match experiment.spec.runtime.live() {
         Some(_) if !todo.is_empty() => Some(fleet(experiment, options, &folder, interrupt)?),
         _ => None,
     };
+    write_json(&folder, &sweep_plan(experiment, &options.name, cells))?;
+    write_json(&folder, divergence)?;
+    write_atomically(&folder.join("config_resolved.yaml"), experiment.spec.resolved_yaml().as_bytes())?;
     let servers = fleet.as_ref().map(|fleet| &fleet.servers);
     let job = Job { experiment, labels: &options.labels, servers, interrupt };
     Work { job, cells, todo: &todo, options, folder: &folder }.run()

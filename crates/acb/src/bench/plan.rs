@@ -8,7 +8,8 @@ use crate::cli::{
 };
 use acb_live::check::{GapLaw, RunCheck, Thresholds};
 use acb_live::load::{
-    AnswerLength, Api, Bodies, Dialect, Limits, Load, PromptForm, Rate, Retries, Stage, Staged, Texts,
+    AnswerLength, Answers, Api, Bodies, Dialect, Limits, Load, PromptForm, Rate, Retries, Stage, Staged,
+    Texts,
 };
 use acb_live::{Authorities, ClientOptions, Protocol, Target};
 use acb_routing::{CostModel, PolicySpec, PrefixIndexSpec, Router, RouterContext};
@@ -363,6 +364,7 @@ fn bodies(args: &BenchArgs, adapters: &Arc<Adapters>, (rows, nonce): Said) -> mi
         form,
         length: if asked.stop_early { AnswerLength::UpToBound } else { AnswerLength::AsDrawn },
         nonce,
+        answers: Answers::Untold,
         texts,
     })
 }

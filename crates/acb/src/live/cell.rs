@@ -15,7 +15,7 @@ use acb_evidence::{LiveFacts, ServerFacts, write_atomically};
 use acb_live::ClientOptions;
 use acb_live::check::{GapLaw, RunCheck, Thresholds};
 use acb_live::load::{
-    AnswerLength, Api, Bodies, Control, Limits, Load, LoadEnd, PromptForm, Rate, Retries, run,
+    AnswerLength, Answers, Api, Bodies, Control, Limits, Load, LoadEnd, PromptForm, Rate, Retries, run,
 };
 use acb_types::{Digest, Nanos, Seed, Source};
 use std::io;
@@ -66,21 +66,14 @@ pub fn run_live(
     let level = &job.experiment.levels[cell.level];
     let facts = servers.prepare(level)?;
     let engine = engine(&facts);
-    let load = load((job, servers), cell)?;
-    let routing = match level.spec.records.routing {
-        RoutingRecords::None => None,
-        RoutingRecords::All => Some(folder.rows("routing.jsonl")?),
+    let (source, answers) = match facts.iter().any(|server| server.simulated) {
+        true => (Source::Simulated, Answers::ToldToFake),
+        false => (Source::Client, Answers::Untold),
     };
-    let words =
-        Words { names: level.names.clone(), engine: engine.clone(), outcomes: level.outcomes(cell.block) };
-    let sink = LiveSink {
-        words,
-        requests: folder.rows("requests.jsonl")?,
-        observations: folder.rows("observations.jsonl")?,
-        routing,
-        simulated: 0,
-    };
-    let end = sent(load, sink, folder, job.interrupt)?;
+    let load = load((job, servers), cell, answers)?;
+    let outcomes = level.outcomes(cell.block);
+    let words = Words { names: level.names.clone(), engine: engine.clone(), outcomes, source };
+    let end = sent(load, sink(words, level, folder)?, folder, job.interrupt)?;
     *recorded = end.sink.requests.rows();
     if let Some(fault) = end.source.fault() {
         return Err(CellError::Source(fault.to_string()));
@@ -88,12 +81,19 @@ pub fn run_live(
     folder.rows("server.jsonl")?.finish().map_err(write(folder.path()))?;
     write_check(folder.path(), &end.check)?;
     let broken = broken(&end, servers);
-    let simulated = end.sink.simulated > 0 || facts.iter().any(|server| server.simulated);
     let workload = end.source.structure();
     let digest = finish(end.sink, folder.path())?;
     let facts = live_facts(facts, &end.check);
-    let source = if simulated { Source::Simulated } else { Source::Client };
     Ok(LiveEnd { digest, workload, source, engine, facts, broken })
+}
+
+fn sink(words: Words, level: &Level, folder: &RunFolder) -> Result<LiveSink, CellError> {
+    let routing = match level.spec.records.routing {
+        RoutingRecords::None => None,
+        RoutingRecords::All => Some(folder.rows("routing.jsonl")?),
+    };
+    let (requests, observations) = (folder.rows("requests.jsonl")?, folder.rows("observations.jsonl")?);
+    Ok(LiveSink { words, requests, observations, routing })
 }
 
 fn write(folder: &Path) -> impl Fn(io::Error) -> CellError {
@@ -150,7 +150,11 @@ fn engine(servers: &[ServerFacts]) -> String {
     all.into_iter().collect::<Vec<_>>().join(", ")
 }
 
-fn load((job, servers): (&Job<'_>, &Servers), cell: &Cell) -> Result<Load<Watched>, CellError> {
+fn load(
+    (job, servers): (&Job<'_>, &Servers),
+    cell: &Cell,
+    answers: Answers,
+) -> Result<Load<Watched>, CellError> {
     let level = &job.experiment.levels[cell.level];
     let live = &servers.spec;
     Ok(Load {
@@ -159,7 +163,7 @@ fn load((job, servers): (&Job<'_>, &Servers), cell: &Cell) -> Result<Load<Watche
         router: level.router(&level.arms[cell.arm], cell.block)?,
         targets: servers.targets.clone(),
         client: ClientOptions::default(),
-        bodies: bodies(level, servers, &cell.run_id),
+        bodies: Bodies { answers, ..bodies(level, servers, &cell.run_id) },
         limits: limits(live),
         retries: Retries { most: 0, backoff: Nanos::ZERO },
         scrapes: None,
@@ -201,6 +205,7 @@ fn bodies(level: &Level, servers: &Servers, run_id: &str) -> Bodies {
             CacheBeforeRun::Reset => None,
             CacheBeforeRun::OtherPrompts => Some(Seed(0).child(run_id).0),
         },
+        answers: Answers::Untold,
         texts: None,
     }
 }

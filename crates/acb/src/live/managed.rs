@@ -184,7 +184,7 @@ fn await_one(
             let (seconds, log) = (live.ready_within_s, started.log.clone());
             return Err(LiveError::NotReady { replica, seconds, last, log });
         }
-        runtime.block_on(tokio::time::sleep(LOOK));
+        pause(LOOK);
     }
 }
 

@@ -4,7 +4,7 @@ use crate::rows::RowFile;
 use crate::sink::RecordNames;
 use acb_live::load::{Names, Served, Sink};
 use acb_routing::RoutingRow;
-use acb_types::{Outcome, Outcomes, Record};
+use acb_types::{Outcome, Outcomes, Record, Source};
 use std::borrow::Cow;
 use std::io;
 
@@ -18,8 +18,6 @@ pub struct LiveSink {
     pub observations: RowFile,
     /// `routing.jsonl`, when asked for.
     pub routing: Option<RowFile>,
-    /// Requests whose answer says that a simulator made it.
-    pub simulated: u64,
 }
 
 /// What the records of a live cell are made of besides what was seen.
@@ -30,6 +28,8 @@ pub struct Words {
     pub engine: String,
     /// What answers are worth.
     pub outcomes: Outcomes,
+    /// What the servers said of themselves before the run: a request that never reached one is of the same source.
+    pub source: Source,
 }
 
 impl Words {
@@ -40,6 +40,10 @@ impl Words {
     /// The record, with what the answer is worth by the experiment's table.
     fn record<'a>(&'a self, served: &'a Served) -> Record<'a> {
         let mut record = served.record(&self.names());
+        // An answer that calls itself simulated stays that, and a run that didn't expect it is refused when it is read.
+        if self.source == Source::Simulated {
+            record.source = Source::Simulated;
+        }
         record.absent.remove("quality");
         record.quality = Some(match record.outcome {
             Outcome::Ok => self.outcomes.quality(&served.request, served.decision.adapter),
@@ -52,7 +56,6 @@ impl Words {
 
 impl Sink for LiveSink {
     fn served(&mut self, served: &Served) -> io::Result<()> {
-        self.simulated += u64::from(served.last().simulated);
         self.requests.push(&self.words.record(served))?;
         for row in served.observations(&self.words.names()) {
             self.observations.push(&row)?;
