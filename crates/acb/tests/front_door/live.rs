@@ -3,14 +3,14 @@
 use crate::bench::{Bench, wait};
 use acb_routing::RoutingRow;
 use serde_json::Value as Json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
 /// Two arms of 40 requests on two replicas, one every 100 ms.
 const LIVE: &str = include_str!("live.yaml");
-const ALLOWED: [&str; 2] = ["--allow", "unit-floor"];
+const ALLOWED: [&str; 4] = ["--allow", "unit-floor", "--allow", "aliased-factors"];
 
 /// Fake servers of the file's cluster that end with the test.
 struct Fakes {
@@ -61,10 +61,10 @@ fn rows(bench: &Bench, name: &str) -> Vec<Json> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Records by request.
+/// Records by what was asked: the number of a request depends on when the turns before it ended.
 fn records(bench: &Bench, run: &str) -> BTreeMap<u64, Json> {
     let rows = rows(bench, &format!("{run}/requests.jsonl"));
-    rows.into_iter().map(|row| (row["request"].as_u64().unwrap(), row)).collect()
+    rows.into_iter().map(|row| (row["ask"].as_u64().unwrap(), row)).collect()
 }
 
 fn trace(url: &str) -> Json {
@@ -76,46 +76,54 @@ fn trace(url: &str) -> Json {
     serde_json::from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap()
 }
 
-/// Time between two stamps of a record or a trace, ms.
-fn ms(row: &Json, from: &str, to: &str) -> f64 {
-    (row[to].as_f64().unwrap() - row[from].as_f64().unwrap()) * 1e-6
+/// The fakes' own rows of the requests of `runs`, in order of their arrival at each replica: what asked for an
+/// answer in the form of token ids. (Probes are of text and have a length of their own.)
+fn engine_truth(fakes: &Fakes, prompts: &BTreeSet<u64>) -> Vec<Vec<Json>> {
+    let of = |url: &String| {
+        let trace = trace(url);
+        let rows = trace["requests"].as_array().unwrap().iter().map(|row| row["engine"].clone());
+        rows.filter(|row| row["prompt_tokens"].as_u64().is_some_and(|tokens| prompts.contains(&tokens)))
+            .collect()
+    };
+    fakes.urls.iter().map(of).collect()
 }
 
-#[test]
-fn the_same_file_decides_hits_and_admits_alike_on_the_simulator_and_on_servers() {
+/// Time that a request waited for its admission, ms.
+fn waited(row: &Json, from: &str) -> f64 {
+    (row["admitted_ns"].as_f64().unwrap() - row[from].as_f64().unwrap()) * 1e-6
+}
+
+/// Runs the file both ways, and holds every record of the one against that of the other.
+fn assert_agreement(file: &str) {
     let bench = bench();
+    bench.write("live.yaml", file);
     bench.done("run live.yaml --output-dir sim", &ALLOWED);
     let fakes = Fakes::of(&bench, &[]);
-    let ended = bench
-        .done("run live.yaml --output-dir live", &[&ALLOWED[..], &["--set", &fakes.runtime("")]].concat());
+    let set = fakes.runtime("");
+    let ended = bench.done("run live.yaml --output-dir live", &[&ALLOWED[..], &["--set", &set]].concat());
     assert!(ended.out.contains("L0"), "{}", ended.out);
-    for arm in ["spread", "local"] {
-        let simulated = records(&bench, &format!("sim/live-{arm}-s1"));
-        let live = records(&bench, &format!("live/live-{arm}-s1"));
+    let mut runs: Vec<(u64, String)> = ["spread", "local"]
+        .into_iter()
+        .map(|arm| {
+            let run = format!("live-{arm}-s1");
+            (bench.json(&format!("live/{run}/manifest.json"))["created_unix_ms"].as_u64().unwrap(), run)
+        })
+        .collect();
+    runs.sort();
+    let live: Vec<_> = runs.iter().map(|(_, run)| records(&bench, &format!("live/{run}"))).collect();
+    let prompts = live.iter().flat_map(|run| run.values().map(|row| row["prompt_tokens"].as_u64().unwrap()));
+    let mut truth =
+        engine_truth(&fakes, &prompts.collect()).into_iter().map(Vec::into_iter).collect::<Vec<_>>();
+    for ((_, run), live) in runs.iter().zip(&live) {
+        let simulated = records(&bench, &format!("sim/{run}"));
         assert_eq!((simulated.len(), live.len()), (40, 40));
-        for (id, record) in &live {
-            let other = &simulated[id];
-            for field in [
-                "ask",
-                "adapter",
-                "replica",
-                "reason",
-                "outcome",
-                "prompt_tokens",
-                "output_tokens",
-                "quality",
-            ] {
-                assert_eq!(record[field], other[field], "{arm} {id} {field}");
-            }
-            let (hits, simulated) =
-                (&record["server_prefix_hit_tokens"], &other["simulated_prefix_hit_tokens"]);
-            assert_eq!(hits, simulated, "{arm} {id}");
-            assert_eq!(
-                (record["source"].as_str(), record["engine"].as_str()),
-                (Some("simulated"), Some("vllm-0.33.0 (simulated)"))
-            );
+        let mut sent: Vec<(&u64, &Json)> = live.iter().collect();
+        sent.sort_by_key(|(_, record)| record["sent_ns"].as_u64());
+        for (ask, record) in sent {
+            let replica = record["replica"].as_u64().unwrap() as usize;
+            assert_same((record, &simulated[ask]), &truth[replica].next().unwrap(), &format!("{run} {ask}"));
         }
-        let manifest = bench.json(&format!("live/live-{arm}-s1/manifest.json"));
+        let manifest = bench.json(&format!("live/{run}/manifest.json"));
         assert_eq!(manifest["source"], "simulated");
         for server in manifest["live"]["servers"].as_array().unwrap() {
             assert!(
@@ -123,9 +131,50 @@ fn the_same_file_decides_hits_and_admits_alike_on_the_simulator_and_on_servers()
                 "{server}"
             );
         }
-        let check = bench.json(&format!("live/live-{arm}-s1/client_check.json"));
+        let check = bench.json(&format!("live/{run}/client_check.json"));
         assert_eq!(check["sends"]["sends"], 40);
     }
+}
+
+/// Ids, decision, hits and admission are the same.
+fn assert_same((live, simulated): (&Json, &Json), truth: &Json, who: &str) {
+    for field in [
+        "ask",
+        "session",
+        "turn",
+        "adapter",
+        "replica",
+        "reason",
+        "outcome",
+        "prompt_tokens",
+        "output_tokens",
+        "quality",
+    ] {
+        assert_eq!(live[field], simulated[field], "{who} {field}");
+    }
+    assert_eq!((&live["source"], &live["engine"]), (&"simulated".into(), &"vllm-0.33.0 (simulated)".into()));
+    assert_eq!(live["server_prefix_hit_tokens"], simulated["simulated_prefix_hit_tokens"], "{who}: hits");
+    assert_eq!(truth["hit_tokens"], simulated["simulated_prefix_hit_tokens"], "{who}: the servers' own hits");
+    // Servers keep their adapters from run to run, so that only the simulator reads them again.
+    if simulated["adapter_load"].is_null() {
+        let (on_servers, expected) = (waited(truth, "submitted_ns"), waited(simulated, "sent_ns"));
+        let apart = (on_servers - expected).abs();
+        assert!(apart < 1.0, "{who}: admitted after {on_servers} ms, simulated {expected} ms");
+    }
+}
+
+#[test]
+fn the_same_file_decides_hits_and_admits_alike_on_the_simulator_and_on_servers() {
+    assert_agreement(LIVE);
+}
+
+#[test]
+fn answers_that_come_back_in_later_turns_are_hit_alike_on_the_simulator_and_on_servers() {
+    let (before, workload) = LIVE.split_once("workload:\n").unwrap();
+    let after = &workload[workload.find("cluster:").unwrap()..];
+    let turns = "workload: {kind: agent_session, requests: 40, think_ms: 150, \
+                 output_tokens: {law: fixed, value: 40}, arrivals: {kind: constant, rate_rps: 2}}";
+    assert_agreement(&format!("{before}{turns}\n{after}"));
 }
 
 #[test]
