@@ -3,14 +3,29 @@
 //! One file per runtime, one `match` here. What a runtime can't do is [`DriverError::Unsupported`], never silence. A driver
 //! reads no experiment and keeps no state of a run; facts about runtimes are stated in its file with their version.
 
+mod canary;
 mod error;
+mod exposition;
+mod hot_swap;
+mod ledger;
+mod llamacpp;
+pub mod metrics;
 mod openai;
 mod probe;
 mod server;
+mod sglang;
+mod state;
 mod vllm;
+mod watch;
 
+pub use canary::{CANARY_PROMPTS, CanaryError, CanaryReport};
 pub use error::DriverError;
+pub use exposition::{Exposition, ExpositionError, Series, SeriesType};
+pub use hot_swap::{SwapFinding, SwapReport};
+pub use ledger::{Ledger, SeriesLedger, SeriesRow, Taken};
 pub use probe::{Probe, ProbeAnswer, ResetProof};
+pub use state::{RawDocument, Scrape, ServerState};
+pub use watch::{RawRow, ReplicaWatch, Watch, WatchEnd, WatchSink};
 
 use crate::Target;
 use crate::load::Dialect;
@@ -170,8 +185,13 @@ impl Driver {
             (RuntimeKind::Sglang, Some(name)) => format!("{}:{name}", self.base),
             (RuntimeKind::Llamacpp, _) | (_, None) => self.base.to_string(),
         };
-        let _ = listed;
-        Ok(Naming { model, lora: None })
+        if self.kind() != RuntimeKind::Llamacpp {
+            return Ok(Naming { model, lora: None });
+        }
+        match adapter.filter(|name| listed.iter().all(|listed| listed.name != *name)) {
+            Some(unlisted) => Err(self.no_such_adapter(unlisted, listed)),
+            None => Ok(Naming { model, lora: Some(llamacpp::scales(adapter, listed)) }),
+        }
     }
 
     /// Waits until the server answers and lists its base model.
@@ -204,8 +224,25 @@ impl Driver {
     /// When it doesn't answer, or not in the words of its runtime.
     pub async fn models(&self) -> Result<Models, DriverError> {
         match self.kind() {
-            RuntimeKind::Vllm => vllm::models(&self.server).await,
-            _ => openai::models(&self.server).await,
+            RuntimeKind::Llamacpp => llamacpp::models(&self.server).await,
+            RuntimeKind::Vllm | RuntimeKind::Sglang | RuntimeKind::Openai => {
+                openai::models(&self.server).await
+            }
+        }
+    }
+
+    /// Checks that every one of these adapters is listed, and says what is.
+    ///
+    /// # Errors
+    /// At the first that isn't.
+    pub async fn require(&self, adapters: &[&str]) -> Result<Models, DriverError> {
+        let models = self.models().await?;
+        let there = |name: &str| models.adapters.iter().any(|listed| listed.name == name);
+        // A server of an unknown kind may list adapters as models without a parent.
+        let there = |name: &str| there(name) || models.base.iter().any(|base| base == name);
+        match adapters.iter().find(|name| !there(name)) {
+            Some(missing) => Err(self.no_such_adapter(missing, &models.adapters)),
+            None => Ok(models),
         }
     }
 
@@ -216,7 +253,10 @@ impl Driver {
     pub async fn load(&self, file: &AdapterFile<'_>) -> Result<(), DriverError> {
         match self.kind() {
             RuntimeKind::Vllm => vllm::load(&self.server, file).await,
-            _ => Err(self.unsupported("load adapters while it runs", "give them when it starts")),
+            RuntimeKind::Sglang => sglang::load(&self.server, file).await,
+            RuntimeKind::Llamacpp | RuntimeKind::Openai => {
+                Err(self.unsupported("load adapters while it runs", "give them when it starts"))
+            }
         }
     }
 
@@ -227,7 +267,10 @@ impl Driver {
     pub async fn unload(&self, name: &str) -> Result<(), DriverError> {
         match self.kind() {
             RuntimeKind::Vllm => vllm::unload(&self.server, name).await,
-            _ => Err(self.unsupported("unload adapters while it runs", "start it without them")),
+            RuntimeKind::Sglang => sglang::unload(&self.server, name).await,
+            RuntimeKind::Llamacpp | RuntimeKind::Openai => {
+                Err(self.unsupported("unload adapters while it runs", "start it without them"))
+            }
         }
     }
 
@@ -238,8 +281,31 @@ impl Driver {
     pub async fn fingerprint(&self) -> Result<Fingerprint, DriverError> {
         match self.kind() {
             RuntimeKind::Vllm => vllm::fingerprint(&self.server).await,
-            _ => openai::fingerprint(&self.server).await,
+            RuntimeKind::Sglang => sglang::fingerprint(&self.server).await,
+            RuntimeKind::Llamacpp => llamacpp::fingerprint(&self.server).await,
+            RuntimeKind::Openai => openai::fingerprint(&self.server).await,
         }
+    }
+
+    /// One look at what the server says of its load.
+    ///
+    /// # Errors
+    /// When it doesn't answer, or not in the words of its runtime, or the runtime says nothing of its load.
+    pub async fn scrape(&self) -> Result<Scrape, DriverError> {
+        match self.kind() {
+            RuntimeKind::Vllm => vllm::scrape(&self.server).await,
+            RuntimeKind::Sglang => sglang::scrape(&self.server).await,
+            RuntimeKind::Llamacpp => llamacpp::scrape(&self.server).await,
+            RuntimeKind::Openai => {
+                Err(self
+                    .unsupported("be scraped", "name its runtime, or choose a policy that needs no scrape"))
+            }
+        }
+    }
+
+    fn no_such_adapter(&self, adapter: &str, there: &[ListedAdapter]) -> DriverError {
+        let listed = listed(there.iter().map(|listed| listed.name.as_str()));
+        DriverError::NoSuchAdapter { server: self.server.name(), adapter: adapter.to_owned(), listed }
     }
 
     fn unsupported(&self, what: &'static str, remedy: &'static str) -> DriverError {

@@ -63,27 +63,13 @@ impl Server {
         self.json(&self.get(path).await?, "")
     }
 
-    /// The text of a document of status 200 by GET.
-    #[allow(dead_code, reason = "the metrics use it next")]
-    pub(super) async fn get_text(&self, path: &str, remedy: &'static str) -> Result<String, DriverError> {
-        let reply = self.get(path).await?;
-        self.accepted(&reply, remedy)?;
-        Ok(String::from_utf8_lossy(&reply.document.body).into_owned())
-    }
-
     /// # Errors
     /// When the status is not 200.
     pub(super) fn accepted(&self, reply: &Reply, remedy: &'static str) -> Result<(), DriverError> {
         if reply.document.status == 200 {
             return Ok(());
         }
-        Err(DriverError::Refused {
-            server: self.name(),
-            ask: reply.ask.clone(),
-            status: reply.document.status,
-            message: self.words(&reply.document),
-            remedy,
-        })
+        Err(self.refused(reply, remedy))
     }
 
     /// Reads a document of status 200 as JSON.
@@ -94,6 +80,17 @@ impl Server {
     ) -> Result<T, DriverError> {
         self.accepted(reply, remedy)?;
         serde_json::from_slice(&reply.document.body).map_err(|error| self.unreadable(&reply.ask, error))
+    }
+
+    /// The server's no, in its words.
+    pub(super) fn refused(&self, reply: &Reply, remedy: &'static str) -> DriverError {
+        DriverError::Refused {
+            server: self.name(),
+            ask: reply.ask.clone(),
+            status: reply.document.status,
+            message: self.words(&reply.document),
+            remedy,
+        }
     }
 
     pub(super) fn unreadable(&self, ask: &str, reason: impl ToString) -> DriverError {

@@ -4,18 +4,16 @@
 //! resetting the cache needs `VLLM_SERVER_DEV_MODE=1`, both in the server's environment. There is no pinning. The prefix
 //! cache knows an adapter by name and path: new weights under both find the old prefixes.
 
+use super::exposition::Exposition;
 use super::server::{Reply, Server};
-use super::{AdapterFile, DriverError, Fingerprint, Models, Pin, RuntimeKind, flags};
+use super::state::{Scrape, metrics};
+use super::{AdapterFile, DriverError, Fingerprint, Pin, RuntimeKind, flags};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
 const NO_LOADING: &str = "; set VLLM_ALLOW_RUNTIME_LORA_UPDATING=True in the server's environment";
 const NO_RESET: &str = "; set VLLM_SERVER_DEV_MODE=1 in the server's environment";
-const BUSY: &str = "requests are running: wait until the server is idle, then reset";
-
-pub(super) async fn models(server: &Server) -> Result<Models, DriverError> {
-    super::openai::models(server).await
-}
+const BUSY: &str = "; wait until no request runs, then reset";
 
 pub(super) async fn load(server: &Server, file: &AdapterFile<'_>) -> Result<(), DriverError> {
     if file.pin == Pin::Pinned {
@@ -50,23 +48,36 @@ pub(super) async fn reset(server: &Server) -> Result<(), DriverError> {
     // Older versions answer with nothing; the proof by a probe is what counts.
     let refused =
         serde_json::from_slice::<Value>(&reply.document.body).is_ok_and(|body| body["success"] == false);
-    match refused {
-        false => Ok(()),
-        true => Err(DriverError::Refused {
-            server: server.name(),
-            ask: "POST /reset_prefix_cache".to_owned(),
-            status: reply.document.status,
-            message: BUSY.to_owned(),
-            remedy: "",
-        }),
-    }
+    if refused { Err(server.refused(&reply, BUSY)) } else { Ok(()) }
 }
 
-/// Version by `/version`; flags as far as `cache_config_info` shows them.
+/// Version by `/version`, settings by the labels of `cache_config_info`.
 pub(super) async fn fingerprint(server: &Server) -> Result<Fingerprint, DriverError> {
     let reply = server.get("/version").await?;
-    let version: Value = server.json(&reply, "")?;
-    let mut flags = flags(&version);
-    let version = flags.remove("version").and_then(|version| version.as_str().map(str::to_owned));
+    let told: Value = server.json(&reply, "")?;
+    let version = told["version"].as_str().map(str::to_owned);
+    let mut flags = flags(&told);
+    flags.remove("version");
+    let metrics = scrape(server).await?;
+    for series in metrics.series.named("vllm:cache_config_info", &[]) {
+        flags.extend(series.labels.iter().map(|(name, value)| (name.clone(), Value::from(value.clone()))));
+    }
     Ok(Fingerprint { runtime: RuntimeKind::Vllm, version, simulated: reply.document.simulated, flags })
+}
+
+pub(super) async fn scrape(server: &Server) -> Result<Scrape, DriverError> {
+    metrics(server, "").await
+}
+
+/// Adapters with a request in flight. Label sets of the past stay for ever: the one with the newest time, which is its
+/// value, is the present. Its two lists are filled alike and are taken together.
+pub(super) fn active(told: &Exposition) -> Option<Vec<String>> {
+    let newest = told.named("vllm:lora_requests_info", &[]).max_by(|a, b| a.value.total_cmp(&b.value))?;
+    let lists = ["running_lora_adapters", "waiting_lora_adapters"];
+    let lists = lists.iter().filter_map(|list| newest.labels.get(*list));
+    let mut names: Vec<String> =
+        lists.flat_map(|list| list.split(',')).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    names.sort_unstable();
+    names.dedup();
+    Some(names)
 }
