@@ -1,11 +1,14 @@
 //! The command line. Its help is the reference: `docs/cli.md` is generated from it.
 
 mod bench;
+mod runtime;
 
 pub use bench::{
     ApiName, AskedArgs, BenchArgs, Dataset, Form, Gaps, Goodput, Runtime, SelftestArgs, ServerArgs, Stages,
     TimingArgs,
 };
+
+pub use runtime::{KeepArgs, RuntimeArgs, RuntimeCommand};
 
 use crate::presets::Preset;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
@@ -79,6 +82,11 @@ pub enum Command {
     /// in this process whose constants are hidden from the fit and shown beside it afterwards. Exit status 1 when the
     /// mean E2E error of the hold-out is 15 % or more: such a profile is not called calibrated.
     Calibrate(CalibrateArgs),
+    /// Start, stop and look at the servers of an experiment whose file says how to start them.
+    ///
+    /// `acb run` does this by itself. Servers that are up serve every run until `down`.
+    #[command(subcommand)]
+    Runtime(RuntimeCommand),
     /// Look into a request trace.
     #[command(subcommand)]
     Trace(TraceCommand),
@@ -258,6 +266,8 @@ pub enum SchemaOf {
     Bench,
     /// `acb selftest --json`.
     Selftest,
+    /// `acb runtime status --json`.
+    Runtime,
     /// `acb validate --json`.
     Validate,
     /// `acb calibrate --json`.

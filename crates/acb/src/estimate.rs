@@ -4,7 +4,7 @@ use crate::cli::BudgetArgs;
 use crate::experiment::Experiment;
 use crate::plan::Cell;
 use crate::replay::Replay;
-use crate::spec::rule::RuntimeSpec;
+use crate::spec::runtime::RuntimeSpec;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -41,17 +41,23 @@ pub fn estimate(experiment: &Experiment, cells: &[Cell], replay: &Replay, jobs: 
         prompt + output
     };
     let gpu_hours = match &experiment.spec.runtime {
-        RuntimeSpec::Simulated => None,
         RuntimeSpec::Server(plan) => {
             Some(cells.len() as f64 * plan.seconds_per_run * f64::from(plan.gpus) / 3600.0)
         }
+        _ => None,
+    };
+    let simulated_s = over_levels(&|level| replay.simulated_s_per_request[level]);
+    // Servers take as long as their requests are due, one run after the other.
+    let wall_s = match experiment.spec.runtime.live() {
+        Some(_) => simulated_s,
+        None => requests as f64 / replay.requests_per_second / jobs as f64,
     };
     Estimate {
         runs: cells.len() as u64,
         requests,
         tokens: over_levels(&tokens),
-        simulated_s: over_levels(&|level| replay.simulated_s_per_request[level]),
-        wall_s: requests as f64 / replay.requests_per_second / jobs as f64,
+        simulated_s,
+        wall_s,
         disk_bytes: requests as f64 * replay.bytes_per_request,
         gpu_hours,
         jobs,

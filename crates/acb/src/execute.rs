@@ -4,6 +4,9 @@ use crate::clock::unix_ms;
 use crate::experiment::{Experiment, SetUpError};
 use crate::folder::{FolderError, RunFolder};
 use crate::interrupt::Interrupt;
+use crate::live::LiveError;
+use crate::live::cell::{Broken, LiveEnd, run_live};
+use crate::live::servers::Servers;
 use crate::plan::{Cell, cell_config, program_version};
 use crate::sink::{CellSink, RoutingLog};
 use crate::spec::rule::RoutingRecords;
@@ -31,6 +34,12 @@ pub enum CellError {
     /// The simulation broke off.
     #[error("simulation: {0}")]
     Sim(#[from] SimError),
+    /// The servers, or the load on them.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// The servers did not hold out; every record is there.
+    #[error("{0}")]
+    Spoiled(String),
     /// The workload's file changed under the run.
     #[error("workload: {0}; a data file changed while it was read")]
     Source(String),
@@ -53,37 +62,89 @@ pub enum CellEnd {
     Interrupted,
 }
 
-/// Runs a cell into `folder`. `labels` are printed above every table of the run.
+/// What every cell of a sweep is run with.
+pub struct Job<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// Printed above every table of the runs.
+    pub labels: &'a [String],
+    /// The servers; `None`: the embedded simulator.
+    pub servers: Option<&'a Servers>,
+    /// Whether to stop.
+    pub interrupt: &'a Interrupt,
+}
+
+/// Runs a cell into `folder`.
 ///
 /// # Errors
 /// When it fails; the folder's status then says `failed` and why, as far as the folder can be written.
-pub fn execute(
-    experiment: &Experiment,
+pub fn execute(job: &Job<'_>, cell: &Cell, folder: &Path) -> Result<CellEnd, CellError> {
+    let manifest = manifest(job.experiment, cell, job.labels);
+    let folder = RunFolder::start(folder, &manifest, &cell_config(job.experiment, cell), cell.requests)?;
+    match job.servers {
+        None => in_simulator(job, cell, (folder, manifest)),
+        Some(servers) => on_servers((job, servers), cell, (folder, manifest)),
+    }
+}
+
+fn in_simulator(
+    job: &Job<'_>,
     cell: &Cell,
-    folder: &Path,
-    labels: &[String],
-    interrupt: &Interrupt,
+    (mut folder, manifest): (RunFolder, Manifest),
 ) -> Result<CellEnd, CellError> {
-    let manifest = manifest(experiment, cell, labels);
-    let mut folder = RunFolder::start(folder, &manifest, &cell_config(experiment, cell), cell.requests)?;
     let mut recorded = 0;
-    let simulated = simulate(experiment, cell, &mut folder, &mut recorded, interrupt);
+    let simulated = simulate(job.experiment, cell, &mut folder, &mut recorded, job.interrupt);
     match simulated.and_then(|simulated| conclude(&folder, manifest, simulated)) {
         Ok(None) => {
-            let message = "stopped by the user; --resume runs the cell again".to_owned();
-            folder.stop(RunState::Interrupted, recorded, message)?;
+            folder.stop(RunState::Interrupted, recorded, STOPPED.to_owned())?;
             Ok(CellEnd::Interrupted)
         }
         Ok(Some(digest)) => {
             folder.complete(recorded, digest.clone())?;
             Ok(CellEnd::Complete(digest))
         }
-        Err(error) => {
-            // The cell's own fault matters more than a status that can't be written on a full disk.
-            let _ = folder.stop(RunState::Failed, recorded, error.to_string());
-            Err(error)
+        Err(error) => failed(folder, recorded, error),
+    }
+}
+
+fn on_servers(
+    (job, servers): (&Job<'_>, &Servers),
+    cell: &Cell,
+    (mut folder, manifest): (RunFolder, Manifest),
+) -> Result<CellEnd, CellError> {
+    let mut recorded = 0;
+    let ended = run_live((job, servers), cell, &mut folder, &mut recorded);
+    let concluded = ended.and_then(|end| {
+        let LiveEnd { digest, workload, source, engine, facts, broken } = end;
+        // A server's profile is its own: none is claimed for it.
+        let live = Manifest { source, engine, latency_profile: None, live: Some(facts), ..manifest };
+        conclude(&folder, live, Some((digest, workload))).map(|digest| (digest, broken))
+    });
+    match concluded {
+        Err(error) => failed(folder, recorded, error),
+        Ok((_, Some(Broken::Stopped))) => {
+            folder.keep(RunState::Interrupted, recorded, STOPPED.to_owned())?;
+            Ok(CellEnd::Interrupted)
+        }
+        Ok((_, Some(Broken::Spoiled(why)))) => {
+            folder.keep(RunState::Failed, recorded, why.clone())?;
+            Err(CellError::Spoiled(why))
+        }
+        Ok((digest, None)) => {
+            let digest = digest.expect("a live cell that is whole has a digest");
+            folder.complete(recorded, digest.clone())?;
+            Ok(CellEnd::Complete(digest))
         }
     }
+}
+
+/// The status of an interrupted run.
+const STOPPED: &str = "stopped by the user; --resume runs the cell again";
+
+fn failed(folder: RunFolder, recorded: u64, error: CellError) -> Result<CellEnd, CellError> {
+    // The cell's own fault matters more than a status that can't be written on a full disk.
+    let _ = folder.stop(RunState::Failed, recorded, error.to_string());
+    Err(error)
 }
 
 /// Hash of the records and what the workload turned out to be; `None` when the user stopped it.
@@ -200,5 +261,6 @@ fn manifest(experiment: &Experiment, cell: &Cell, labels: &[String]) -> Manifest
         program_version: program_version().to_owned(),
         created_unix_ms: unix_ms(),
         seed: cell.block,
+        live: None,
     }
 }

@@ -128,6 +128,14 @@ impl Experiment {
     }
 }
 
+impl Experiment {
+    /// Names of the file's arms that don't run, since only the simulator has what they see.
+    pub fn left_out(&self) -> impl Iterator<Item = &str> {
+        let runs = |name: &str| self.arms.iter().any(|arm| arm.name == name);
+        self.spec.arms.iter().map(|arm| arm.name.as_str()).filter(move |name| !runs(name))
+    }
+}
+
 impl Level {
     fn new(values: Levels, spec: ExperimentSpec) -> Result<Self, SetUpError> {
         let adapters = spec.adapters.list(&spec.model.shape());
@@ -206,6 +214,13 @@ impl Level {
     /// # Errors
     /// When a parameter of the policy is impossible.
     pub fn router(&self, arm: &Arm, block: u64) -> Result<Router, SetUpError> {
+        Router::new(&arm.policy, self.router_context(arm, block))
+            .map_err(|source| SetUpError::Policy { arm: arm.name.clone(), source })
+    }
+
+    /// What the router of an arm in a block is told: enough to decide its log again.
+    #[must_use]
+    pub fn router_context(&self, arm: &Arm, block: u64) -> RouterContext {
         let adapters = match &arm.offered {
             Some(names) => Arc::new(self.names.adapters.offering(names)),
             None => Arc::clone(&self.names.adapters),
@@ -214,7 +229,7 @@ impl Level {
             ArmRole::AaReplicate { .. } => Seed(block).child("aa"),
             _ => Seed(block),
         };
-        let context = RouterContext {
+        RouterContext {
             replicas: self.spec.cluster.replicas,
             merged: self.merged().collect(),
             costs: CostModel {
@@ -227,9 +242,7 @@ impl Level {
             prefix: self.spec.cluster.prefix_index(),
             seed,
             truth: matches!(arm.policy, PolicySpec::Oracle(_)).then(|| self.outcomes(block)),
-        };
-        Router::new(&arm.policy, context)
-            .map_err(|source| SetUpError::Policy { arm: arm.name.clone(), source })
+        }
     }
 }
 
@@ -276,8 +289,10 @@ fn truth(spec: &ExperimentSpec, tasks: &[String], adapters: &Adapters) -> Result
     }
 }
 
-/// The arms of the file and the A/A replicate.
+/// The arms of the file and the A/A replicate. No server can run an arm that sees the truth: only the simulator has it.
 fn arms(spec: &ExperimentSpec) -> Vec<Arm> {
+    let on_servers = spec.runtime.live().is_some();
+    let runs = |arm: &&ArmSpec| !(on_servers && matches!(arm.policy, PolicySpec::Oracle(_)));
     let arm = |arm: &ArmSpec, name: String, role: ArmRole| Arm {
         name,
         role,
@@ -291,9 +306,10 @@ fn arms(spec: &ExperimentSpec) -> Vec<Arm> {
         RoleSpec::Control => ArmRole::Control,
         RoleSpec::Bound => ArmRole::Bound,
     };
-    let own = spec.arms.iter().map(|a| arm(a, a.name.clone(), role(spec.role(a))));
+    let own = spec.arms.iter().filter(runs).map(|a| arm(a, a.name.clone(), role(spec.role(a))));
     let again = spec
         .aa_arm()
+        .filter(runs)
         .map(|a| arm(a, format!("{}-again", a.name), ArmRole::AaReplicate { of: a.name.clone() }));
     own.chain(again).collect()
 }

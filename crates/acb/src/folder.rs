@@ -12,7 +12,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Row files of a run folder.
-const ROW_FILES: [&str; 3] = ["requests.jsonl", "routing.jsonl", "server.jsonl"];
+const ROW_FILES: [&str; 4] = ["requests.jsonl", "routing.jsonl", "server.jsonl", "observations.jsonl"];
+/// Written at the end of a run on servers.
+const CHECK: &str = "client_check.json";
 
 /// What can be wrong with a run folder that is about to be written.
 #[derive(Debug, thiserror::Error)]
@@ -161,7 +163,7 @@ impl RunFolder {
     ) -> Result<Self, FolderError> {
         let io = |source| FolderError::Io { path: path.to_path_buf(), source };
         fs::create_dir_all(path).map_err(io)?;
-        for stale in ROW_FILES.into_iter().chain([Summary::FILE, Status::FILE]) {
+        for stale in ROW_FILES.into_iter().chain([Summary::FILE, Status::FILE, CHECK]) {
             match fs::remove_file(path.join(stale)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
                 _ => {}
@@ -224,6 +226,14 @@ impl RunFolder {
             // What is not there, or can't be removed, changes nothing about how the run ended.
             let _ = fs::remove_file(partial(&self.path.join(name)));
         }
+        self.end(state, recorded, Some(message))
+    }
+
+    /// The run ended early and its rows are whole files: what servers answered is kept.
+    ///
+    /// # Errors
+    /// When the status can't be written.
+    pub fn keep(mut self, state: RunState, recorded: u64, message: String) -> Result<(), FolderError> {
         self.end(state, recorded, Some(message))
     }
 

@@ -14,6 +14,7 @@ pub mod experiment;
 pub mod folder;
 pub mod gates;
 pub mod interrupt;
+pub mod live;
 pub mod plan;
 pub mod presets;
 pub mod progress;

@@ -1,13 +1,15 @@
 //! A sweep: all cells of a plan over all processors, with a lock, a status, resume and interruption.
 
 use crate::clock::{Stopwatch, unix_ms};
-use crate::execute::{CellEnd, CellError, execute};
+use crate::execute::{CellEnd, CellError, Job, execute};
 use crate::experiment::Experiment;
 use crate::folder::{FolderError, Found, inspect};
 use crate::interrupt::Interrupt;
+use crate::live::LiveError;
+use crate::live::fleet::Fleet;
 use crate::plan::{Cell, sweep_plan};
 use crate::progress::Progress;
-use crate::spec::rule::RuntimeSpec;
+use crate::spec::runtime::RuntimeSpec;
 use acb_evidence::{
     Divergence, EvidenceError, Status, SweepPlan, Versioned, read_json, write_atomically, write_json,
 };
@@ -41,11 +43,14 @@ pub enum SweepError {
     /// A file or folder of the sweep or of a planned run.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The runtime is not the simulator.
+    /// The servers can't be used.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// The file says that there will be servers, and not which.
     #[error(
-        "this program plans experiments on servers but does not run them yet: use --dry-run, or `--set runtime=simulated`"
+        "runtime `server` only plans: name the servers in `runtime` (kind vllm, sglang, llamacpp or openai), use --dry-run, or `--set runtime=simulated`"
     )]
-    NotSimulated,
+    OnlyPlanned,
 }
 
 impl From<EvidenceError> for SweepError {
@@ -154,19 +159,33 @@ pub fn run(
     options: &Options,
     interrupt: &Interrupt,
 ) -> Result<SweepStatus, SweepError> {
-    if !matches!(experiment.spec.runtime, RuntimeSpec::Simulated) {
-        return Err(SweepError::NotSimulated);
+    if matches!(experiment.spec.runtime, RuntimeSpec::Server(_)) {
+        return Err(SweepError::OnlyPlanned);
     }
     let folder = sweep_folder(&options.output_dir, &options.name);
     fs::create_dir_all(&folder).map_err(|source| FolderError::Io { path: folder.clone(), source })?;
     let _lock = lock(&folder)?;
     same_experiment(&folder, experiment)?;
     let todo = todo(cells, options)?;
+    let fleet = match experiment.spec.runtime.live() {
+        Some(_) if !todo.is_empty() => Some(fleet(experiment, options, &folder, interrupt)?),
+        _ => None,
+    };
     write_json(&folder, &sweep_plan(experiment, &options.name, cells))?;
     write_json(&folder, divergence)?;
     write_atomically(&folder.join("config_resolved.yaml"), experiment.spec.resolved_yaml().as_bytes())?;
-    let work = Work { experiment, cells, todo: &todo, options, interrupt, folder: &folder };
-    work.run()
+    let servers = fleet.as_ref().map(|fleet| &fleet.servers);
+    let job = Job { experiment, labels: &options.labels, servers, interrupt };
+    Work { job, cells, todo: &todo, options, folder: &folder }.run()
+}
+
+fn fleet(
+    experiment: &Experiment,
+    options: &Options,
+    folder: &Path,
+    interrupt: &Interrupt,
+) -> Result<Fleet, LiveError> {
+    Fleet::open(&experiment.spec, &options.output_dir, &folder.join("servers"), interrupt)
 }
 
 /// The sweep's lock: held by the process, released by the system however the process ends.
@@ -210,11 +229,10 @@ fn todo(cells: &[Cell], options: &Options) -> Result<Vec<usize>, SweepError> {
 }
 
 struct Work<'a> {
-    experiment: &'a Experiment,
+    job: Job<'a>,
     cells: &'a [Cell],
     todo: &'a [usize],
     options: &'a Options,
-    interrupt: &'a Interrupt,
     folder: &'a Path,
 }
 
@@ -235,7 +253,9 @@ impl Work<'_> {
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let written = Mutex::new((Stopwatch::start(), Ok(())));
         std::thread::scope(|scope| {
-            for _ in 0..self.options.jobs.clamp(1, self.todo.len().max(1)) {
+            // Runs on servers would disturb each other: one at a time.
+            let jobs = if self.job.servers.is_some() { 1 } else { self.options.jobs };
+            for _ in 0..jobs.clamp(1, self.todo.len().max(1)) {
                 scope.spawn(|| {
                     while let Some(cell) = self.next(&next, &stop) {
                         let end = self.cell(cell);
@@ -261,7 +281,7 @@ impl Work<'_> {
     }
 
     fn next(&self, next: &AtomicUsize, stop: &AtomicBool) -> Option<&Cell> {
-        if stop.load(Ordering::SeqCst) || self.interrupt.requested() {
+        if stop.load(Ordering::SeqCst) || self.job.interrupt.requested() {
             return None;
         }
         let at = next.fetch_add(1, Ordering::SeqCst);
@@ -270,7 +290,7 @@ impl Work<'_> {
 
     fn cell(&self, cell: &Cell) -> Result<CellEnd, CellError> {
         let folder = self.options.output_dir.join(&cell.run_id);
-        execute(self.experiment, cell, &folder, &self.options.labels, self.interrupt)
+        execute(&self.job, cell, &folder)
     }
 
     fn note(

@@ -69,6 +69,47 @@ pub struct Manifest {
     pub created_unix_ms: u64,
     /// The block's seed.
     pub seed: u64,
+    /// What a run on servers says of them and of its client; absent for the embedded simulator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveFacts>,
+}
+
+/// A run on servers: what they said of themselves before it, and whether the client did what was asked of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LiveFacts {
+    /// The servers, in order of replicas.
+    pub servers: Vec<ServerFacts>,
+    /// Why the client's check of itself found the run invalid, so that it can't support a claim; empty when valid. The
+    /// whole check is `client_check.json`.
+    pub client_faults: Vec<String>,
+    /// What else the client remarked.
+    pub client_remarks: Vec<String>,
+}
+
+/// A server before a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ServerFacts {
+    /// Where it is, without keys.
+    pub url: String,
+    /// Its kind, as experiment files name it.
+    pub runtime: String,
+    /// Its version; `null` where it doesn't say.
+    pub version: Option<String>,
+    /// Whether it says of itself that it simulates.
+    pub simulated: bool,
+    /// Its settings, as far as it tells them.
+    pub flags: BTreeMap<String, serde_json::Value>,
+    /// The reset of its cache and its proof; `null` where none was asked for.
+    pub reset: Option<ResetFacts>,
+}
+
+/// Cached tokens of one prompt around a reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResetFacts {
+    /// Of a prompt that had been asked already, just before.
+    pub before: u32,
+    /// Of the same prompt, just after.
+    pub after: u32,
 }
 
 /// What an arm is in a comparison.

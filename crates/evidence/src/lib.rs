@@ -23,9 +23,9 @@ pub use compare::{
 };
 pub use error::{EvidenceError, LineFault};
 pub use files::{
-    AdapterRef, ArmRole, Divergence, DivergenceLevel, FILE_VERSION, GroupRow, Levels, Manifest, Metric,
-    PlannedRun, ProfileRef, RunState, Status, Summary, SweepArm, SweepPlan, Versioned, Wall, read_json,
-    write_json,
+    AdapterRef, ArmRole, Divergence, DivergenceLevel, FILE_VERSION, GroupRow, Levels, LiveFacts, Manifest,
+    Metric, PlannedRun, ProfileRef, ResetFacts, RunState, ServerFacts, Status, Summary, SweepArm, SweepPlan,
+    Versioned, Wall, read_json, write_json,
 };
 pub use load::{Loaded, Run, Skipped, Sweep, load_runs};
 pub use metrics::{Better, MetricInfo, SourceRule, metric, metrics, metrics_markdown};

@@ -122,6 +122,7 @@ pub(crate) fn manifest(arm: &str, role: ArmRole, block: u64) -> Manifest {
         program_version: "0.1.0".into(),
         created_unix_ms: 0,
         seed: block,
+        live: None,
     }
 }
 

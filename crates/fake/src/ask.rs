@@ -32,6 +32,8 @@ pub(crate) struct Body {
     cache_salt: Option<String>,
     extra_key: Option<String>,
     pub(crate) lora_path: Option<String>,
+    /// The token ids by which a later prompt will state the answer to this one.
+    pub(crate) acb_answer_ids: Vec<u64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

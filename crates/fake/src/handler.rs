@@ -139,6 +139,7 @@ impl Replica {
         let request = self.engine.next_id(state);
         let key = answer_key(&asked, adapter.and_then(|adapter| state.roster.identity(adapter)));
         state.answers.remember(key, request);
+        state.answers.remember_ids(&asked, &body.acb_answer_ids, request);
         let name =
             adapter.and_then(|adapter| state.roster.identity(adapter)).map(|(name, _)| name.to_owned());
         let asking = asking(request, self.engine.now(), prompt, (length.max_tokens, body.salt(self.dialect)));

@@ -21,6 +21,7 @@ pub mod shapes;
 mod tokens;
 mod trace;
 
+pub use acb_sim::{ClusterSpec, EngineSpec, SglangSpec};
 pub use clock::Clock;
 pub use dialect::Dialect;
 pub use error::FakeError;

@@ -5,7 +5,8 @@
 //!   after the other; roles and templates add no token.
 //! - An answer's tokens are words `KEY.0 KEY.1 ...`, whose key follows from the prompt and the adapter that served it: the
 //!   same question gets the same answer, and another adapter another one. When they come back in a later prompt they are
-//!   the tokens that were computed then, so that what is cached of the answer is hit.
+//!   the tokens that were computed then, so that what is cached of the answer is hit. A client that sends token ids has
+//!   no words of an answer to send back: it says beforehand, in `acb_answer_ids`, by which ids it will state the answer.
 
 use acb_types::{ContentId, Prompt, RequestId, Segment};
 use std::collections::{BTreeMap, VecDeque};
@@ -25,6 +26,19 @@ pub(crate) enum Asked {
 pub(crate) struct Answers {
     by_key: BTreeMap<u32, RequestId>,
     order: VecDeque<u32>,
+    /// Answers by the prompt before them and their first id.
+    stated: BTreeMap<Place, Stated>,
+    stated_order: VecDeque<Place>,
+}
+
+/// Digest of a prompt's ids, and the id after them.
+type Place = (u64, u64);
+
+/// By which ids the answer of a request will be stated.
+#[derive(Clone, Debug)]
+struct Stated {
+    ids: Vec<u64>,
+    request: RequestId,
 }
 
 impl Answers {
@@ -40,12 +54,46 @@ impl Answers {
         }
     }
 
+    /// Remembers by which ids the answer to a prompt will be stated.
+    pub(crate) fn remember_ids(&mut self, asked: &Asked, ids: &[u64], request: RequestId) {
+        let (Asked::Ids(prompt), Some(&first)) = (asked, ids.first()) else { return };
+        let place = (prompt.iter().fold(1, chained), first);
+        if self.stated.insert(place, Stated { ids: ids.to_vec(), request }).is_none() {
+            self.stated_order.push_back(place);
+        }
+        if self.stated_order.len() > MOST_ANSWERS
+            && let Some(oldest) = self.stated_order.pop_front()
+        {
+            self.stated.remove(&oldest);
+        }
+    }
+
     /// The tokens of a prompt.
     pub(crate) fn prompt(&self, asked: &Asked) -> Prompt {
         match asked {
-            Asked::Ids(ids) => Prompt::new(ids.iter().map(|&id| one(&[b"id".as_slice(), &id.to_le_bytes()]))),
+            Asked::Ids(ids) if self.stated.is_empty() => Prompt::new(ids.iter().map(one_id)),
+            Asked::Ids(ids) => self.ids(ids),
             Asked::Text(text) => self.words(text),
         }
+    }
+
+    fn ids(&self, ids: &[u64]) -> Prompt {
+        let mut segments = Vec::new();
+        let (mut before, mut rest) = (1, ids);
+        while let Some(id) = rest.first() {
+            let stated = self.stated.get(&(before, *id));
+            let (segment, taken) = match stated {
+                Some(Stated { ids, request }) => {
+                    let same = ids.iter().zip(rest).take_while(|(own, asked)| own == asked).count();
+                    (Segment { content: ContentId::of_output(*request), tokens: same as u32 }, same)
+                }
+                None => (one_id(id), 1),
+            };
+            segments.push(segment);
+            before = rest[..taken].iter().fold(before, chained);
+            rest = &rest[taken..];
+        }
+        Prompt::new(segments)
     }
 
     fn words(&self, text: &str) -> Prompt {
@@ -74,6 +122,15 @@ fn one(parts: &[&[u8]]) -> Segment {
     Segment { content: ContentId(digest(parts) >> 1), tokens: 1 }
 }
 
+fn one_id(id: &u64) -> Segment {
+    one(&[b"id".as_slice(), &id.to_le_bytes()])
+}
+
+/// The digest of ids with one more.
+fn chained(all: u64, id: &u64) -> u64 {
+    digest(&[&all.to_le_bytes(), &id.to_le_bytes()])
+}
+
 fn digest(parts: &[&[u8]]) -> u64 {
     let mut hasher = blake3::Hasher::new();
     parts.iter().for_each(|part| {
@@ -95,7 +152,7 @@ pub(crate) fn answer_key(asked: &Asked, adapter: Option<(&str, &str)>) -> u32 {
     let (name, path) = adapter.unwrap_or_default();
     let prompt = match asked {
         Asked::Text(text) => digest(&[text.as_bytes()]),
-        Asked::Ids(ids) => ids.iter().fold(1, |all, id| digest(&[&u64::to_le_bytes(all), &id.to_le_bytes()])),
+        Asked::Ids(ids) => ids.iter().fold(1, chained),
     };
     digest(&[name.as_bytes(), path.as_bytes(), &prompt.to_le_bytes()]) as u32
 }
@@ -142,6 +199,19 @@ mod tests {
         assert_eq!((prompt.tokens(), prompt.segments()[1]), (5, answer));
         let from_the_middle = answers.prompt(&text(&answer_text(key, 1)));
         assert_ne!(from_the_middle.segments()[0].content, answer.content);
+    }
+
+    #[test]
+    fn an_answer_in_ids_is_what_was_computed_where_its_client_said_so_and_nowhere_else() {
+        let mut answers = Answers::default();
+        answers.remember_ids(&Asked::Ids(vec![1, 2]), &[8, 9], RequestId(7));
+        let tokens =
+            |ids: &[u64]| -> Vec<Segment> { answers.prompt(&Asked::Ids(ids.to_vec())).segments().to_vec() };
+        let answer = |tokens| Segment { content: ContentId::of_output(RequestId(7)), tokens };
+        let after = tokens(&[1, 2, 8, 9, 3]);
+        assert_eq!((after.len(), after[2]), (4, answer(2)));
+        assert_eq!(tokens(&[1, 2, 8, 5])[2], answer(1));
+        assert!(!tokens(&[1, 8, 9]).contains(&answer(2)) && !tokens(&[8, 9]).contains(&answer(2)));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod client;
 mod clock;
 mod cpu;
 mod delta;
+pub mod drivers;
 pub mod load;
 mod measures;
 mod observation;

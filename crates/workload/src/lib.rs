@@ -27,7 +27,7 @@ pub use error::WorkloadError;
 pub use sample::{layout_of, sample_of};
 pub use source::{Arrival, RequestSource};
 pub use spec::{
-    Arrivals, CountLaw, Drift, Isolation, Kind, LayoutChoice, NamedBy, Popularity, PopularityOrder,
+    Arrivals, CountLaw, Drift, Gaps, Isolation, Kind, LayoutChoice, NamedBy, Popularity, PopularityOrder,
     WorkloadSpec,
 };
 pub use structure::{RealisedPopularity, Structure, StructureReport};

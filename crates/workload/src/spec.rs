@@ -3,11 +3,13 @@
 mod arrivals;
 mod check;
 mod expect;
+mod gaps;
 mod kind;
 mod law;
 mod plan;
 
 pub use arrivals::Arrivals;
+pub use gaps::Gaps;
 pub use kind::Kind;
 pub use law::{CountLaw, Drift, Popularity, PopularityOrder};
 pub(crate) use plan::{Plan, Sessions, TaskLaw};

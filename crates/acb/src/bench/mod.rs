@@ -3,6 +3,7 @@
 //! Flow: [`plan`] turns arguments into a load, `acb-live` runs it, [`sink`] keeps rows and feeds the [`summary`], and
 //! [`table`] prints it.
 
+mod model;
 pub mod plan;
 mod rows;
 pub mod sink;

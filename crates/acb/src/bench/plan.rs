@@ -1,5 +1,6 @@
 //! From arguments to a load, and from its end to a document.
 
+use super::model::only_model;
 use super::rows::{Row, jsonl, sharegpt};
 use super::source::{BenchSource, Lengths, Timed, row_of};
 use super::summary::SummaryDocument;
@@ -8,7 +9,8 @@ use crate::cli::{
 };
 use acb_live::check::{GapLaw, RunCheck, Thresholds};
 use acb_live::load::{
-    AnswerLength, Api, Bodies, Dialect, Limits, Load, PromptForm, Rate, Retries, Stage, Staged, Texts,
+    AnswerLength, Answers, Api, Bodies, Dialect, Limits, Load, PromptForm, Rate, Retries, Stage, Staged,
+    Texts,
 };
 use acb_live::{Authorities, ClientOptions, Protocol, Target};
 use acb_routing::{CostModel, PolicySpec, PrefixIndexSpec, Router, RouterContext};
@@ -87,12 +89,14 @@ pub fn plan(args: &BenchArgs, nonce: u64) -> miette::Result<BenchPlan> {
     };
     let lengths = if args.asked.output_tokens.is_some() { Lengths::Law } else { Lengths::Rows };
     let nonce = (!args.asked.same_prompts).then_some(nonce);
+    let targets = targets(&args.server)?;
+    let bodies = bodies(args, &adapters, (rows.clone(), nonce, &targets))?;
     let load = Load {
-        source: BenchSource::new(timed, rows.clone(), lengths),
+        source: BenchSource::new(timed, rows, lengths),
         router: router(args, tasks.len(), &adapters)?,
-        targets: targets(&args.server)?,
+        targets,
         client: ClientOptions::default(),
-        bodies: bodies(args, &adapters, (rows, nonce))?,
+        bodies,
         limits: limits(args, &timing),
         retries: Retries { most: args.server.retries, backoff: BACKOFF },
         scrapes: None,
@@ -324,9 +328,13 @@ fn authorities(path: &Path) -> miette::Result<Authorities> {
     Ok(Authorities::Pem(pem))
 }
 
-type Said = (Option<Arc<[Row]>>, Option<u64>);
+type Said<'a> = (Option<Arc<[Row]>>, Option<u64>, &'a [Target]);
 
-fn bodies(args: &BenchArgs, adapters: &Arc<Adapters>, (rows, nonce): Said) -> miette::Result<Bodies> {
+fn bodies(
+    args: &BenchArgs,
+    adapters: &Arc<Adapters>,
+    (rows, nonce, targets): Said<'_>,
+) -> miette::Result<Bodies> {
     let (server, asked) = (&args.server, &args.asked);
     let dialect = match server.runtime {
         Runtime::Openai => Dialect::OpenAi,
@@ -335,11 +343,11 @@ fn bodies(args: &BenchArgs, adapters: &Arc<Adapters>, (rows, nonce): Said) -> mi
         Runtime::Llamacpp => Dialect::LlamaCpp,
     };
     let adapter_is_model = matches!(dialect, Dialect::OpenAi | Dialect::Vllm) && !adapters.is_empty();
-    if server.model.is_none() && !adapter_is_model {
-        return Err(miette!(
-            "--model is missing; name the base model as the server lists it under /v1/models"
-        ));
-    }
+    let model = match (&server.model, targets.first()) {
+        (Some(model), _) => model.clone(),
+        (None, Some(target)) if !adapter_is_model => only_model(target)?,
+        (None, _) => String::new(),
+    };
     let api = match server.api {
         ApiName::Completions => Api::Completions,
         ApiName::Chat => Api::Chat,
@@ -358,11 +366,12 @@ fn bodies(args: &BenchArgs, adapters: &Arc<Adapters>, (rows, nonce): Said) -> mi
     Ok(Bodies {
         api,
         dialect,
-        model: server.model.as_deref().unwrap_or_default().into(),
+        model: model.into(),
         adapters: adapters.clone(),
         form,
         length: if asked.stop_early { AnswerLength::UpToBound } else { AnswerLength::AsDrawn },
         nonce,
+        answers: Answers::Untold,
         texts,
     })
 }

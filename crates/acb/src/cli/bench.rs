@@ -49,7 +49,8 @@ pub struct ServerArgs {
     /// Endpoint.
     #[arg(long, value_enum, default_value_t = ApiName::Completions)]
     pub api: ApiName,
-    /// Name of the base model. Not needed where every request names an adapter and the adapter is the model.
+    /// Name of the base model. Not needed where the server lists only one under `/v1/models`, nor where every request names
+    /// an adapter and the adapter is the model.
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
     /// Environment variable that holds the API key; the key itself never reaches a record or a log.

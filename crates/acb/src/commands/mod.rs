@@ -8,6 +8,7 @@ pub mod memory;
 pub mod plan;
 pub mod report;
 pub mod run;
+pub mod runtime;
 pub mod schema;
 pub mod selftest;
 pub mod serve_fake;
@@ -53,6 +54,7 @@ pub fn dispatch(cli: Cli) -> miette::Result<Exit> {
         Command::Calibrate(args) => calibrate::command(&args),
         Command::Memory(args) => memory::command(&args),
         Command::ServeFake(args) => serve_fake::command(&args),
+        Command::Runtime(args) => runtime::command(&args),
         Command::Trace(TraceCommand::Info(args)) => trace::info(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

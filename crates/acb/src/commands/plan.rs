@@ -49,6 +49,9 @@ impl Prepared {
         let what_ifs = self.experiment.levels.iter().flat_map(|level| level.spec.cluster.what_ifs());
         let what_ifs: BTreeSet<String> = what_ifs.collect();
         all.extend(what_ifs.iter().map(|words| format!("what-if: {words}; no runtime does this today")));
+        all.extend(self.experiment.left_out().map(|arm| {
+            format!("left out on servers: arm {arm}, which sees the truth that only a simulator has")
+        }));
         all
     }
 }

@@ -21,6 +21,7 @@ pub fn command(args: &SchemaArgs) -> miette::Result<Exit> {
         SchemaOf::Memory => schema_for!(super::memory::MemoryDocument).to_value(),
         SchemaOf::Bench => schema_for!(crate::bench::plan::BenchDocument).to_value(),
         SchemaOf::Selftest => schema_for!(super::selftest::SelftestDocument).to_value(),
+        SchemaOf::Runtime => schema_for!(super::runtime::RuntimeDocument).to_value(),
         SchemaOf::Validate => schema_for!(crate::validate::ValidationDocument).to_value(),
         SchemaOf::Calibrate => schema_for!(super::calibrate::CalibrateDocument).to_value(),
         SchemaOf::Faults => schema_for!(Vec<FaultRow>).to_value(),

@@ -19,6 +19,7 @@ pub fn check(spec: &ExperimentSpec, metrics: &[&str]) -> Vec<Finding> {
     found.extend(check_metrics(spec, metrics));
     found.extend(check_seeds(&spec.seeds));
     found.extend(super::levels::check_factors(spec));
+    found.extend(super::runtime::check_factors(spec));
     found
 }
 
@@ -32,6 +33,7 @@ pub(super) fn consistent(spec: &ExperimentSpec) -> Vec<Finding> {
     found.extend(check_slo(spec));
     found.extend(check_cluster(spec, &adapters));
     found.extend(check_workload(spec));
+    found.extend(super::runtime::check_runtime(spec));
     found
 }
 

@@ -3,7 +3,8 @@
 use super::catalogue::AdaptersSpec;
 use super::model::ModelSpec;
 use super::pattern::NAME;
-use super::rule::{AaSpec, BudgetSpec, DecisionRule, RecordsSpec, RuntimeSpec};
+use super::rule::{AaSpec, BudgetSpec, DecisionRule, RecordsSpec};
+use super::runtime::RuntimeSpec;
 use super::truth::QualitySpec;
 use acb_routing::PolicySpec;
 use acb_sim::ClusterSpec;

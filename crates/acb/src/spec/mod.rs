@@ -19,6 +19,7 @@ mod policies;
 mod remedy;
 pub mod resolve;
 pub mod rule;
+pub mod runtime;
 pub mod scalar;
 pub mod schema;
 pub mod source;

@@ -74,30 +74,6 @@ pub struct BudgetSpec {
     pub max_disk_mb: Option<f64>,
 }
 
-/// Where requests go.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum RuntimeSpec {
-    /// To the embedded simulator.
-    #[default]
-    Simulated,
-    /// To servers; such an experiment can be planned here.
-    Server(ServerPlan),
-}
-
-/// What a run on servers is estimated to take.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ServerPlan {
-    /// Estimated time of one run, s.
-    #[schemars(extend("exclusiveMinimum" = 0.0, "maximum" = 1e9))]
-    pub seconds_per_run: f64,
-    /// GPUs that a run holds.
-    #[serde(default = "one")]
-    #[schemars(range(min = 1))]
-    pub gpus: u32,
-}
-
 /// What is written beside one record per request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -136,8 +112,4 @@ pub enum AaSpec {
 pub struct AaArm {
     /// Its name.
     pub name: String,
-}
-
-fn one() -> u32 {
-    1
 }

@@ -1,7 +1,7 @@
 //! The oracle's bound dominates: in no block of no experiment does any arm get more on-time quality out of the same
 //! requests, nor get it faster.
 
-use acb::execute::{CellEnd, execute};
+use acb::execute::{CellEnd, Job, execute};
 use acb::experiment::Experiment;
 use acb::interrupt::Interrupt;
 use acb::plan::{Cell, cells};
@@ -100,7 +100,9 @@ struct Got {
 
 fn run(experiment: &Experiment, cell: &Cell, root: &Path) -> Got {
     let folder = root.join(&cell.run_id);
-    let end = execute(experiment, cell, &folder, &[], &Interrupt::default()).unwrap();
+    let interrupt = Interrupt::default();
+    let job = Job { experiment, labels: &[], servers: None, interrupt: &interrupt };
+    let end = execute(&job, cell, &folder).unwrap();
     assert!(matches!(end, CellEnd::Complete(_)));
     let bound = experiment.spec.slo.slo().ttft_ns.unwrap();
     let mut records = Records::open(&folder.join("requests.jsonl")).unwrap();

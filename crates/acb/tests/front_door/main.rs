@@ -9,6 +9,7 @@ mod calibrate;
 mod documents;
 mod gates;
 mod interruption;
+mod live;
 mod load;
 mod plan;
 mod presets;

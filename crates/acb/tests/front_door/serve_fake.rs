@@ -56,6 +56,17 @@ fn servers_answer_on_the_ports_that_they_print_and_say_loudly_what_they_are() {
 }
 
 #[test]
+fn a_bench_takes_the_one_base_model_that_a_server_lists() {
+    let bench = Bench::new();
+    let arguments = ["--engine", "sglang", "--adapters", "sql", "--model", "tiny", "--time-scale", "100"];
+    let (child, addrs) = started(&arguments, 1);
+    let load = "--runtime sglang --adapters sql --rate 50 --requests 3 --input-tokens 8 --output-tokens 2";
+    let ended = bench.acb(&format!("bench --url http://{} {load}", addrs[0]), &[]);
+    assert!(ended.out.contains("3 ok"), "{}{}", ended.out, ended.err);
+    stopped(child);
+}
+
+#[test]
 fn the_cluster_of_an_experiment_and_a_script_can_be_served() {
     let bench = Bench::new();
     let file = bench.path("small.yaml");

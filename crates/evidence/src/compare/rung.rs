@@ -66,7 +66,19 @@ fn design_gaps(runs: &[Run], levels: &[LevelComparison]) -> Vec<String> {
     if simulated > 0 && simulated < runs.len() {
         gaps.push("runs of one source: simulated and measured ones are mixed".to_owned());
     }
+    gaps.extend(invalid_clients(runs));
     gaps
+}
+
+/// Runs that the client itself spoiled.
+fn invalid_clients(runs: &[Run]) -> Option<String> {
+    let faults = |run: &Run| run.manifest.live.as_ref().map(|live| live.client_faults.clone());
+    let invalid: Vec<_> = runs.iter().filter_map(faults).filter(|faults| !faults.is_empty()).collect();
+    let first = invalid.first()?.first()?;
+    let (count, of) = (invalid.len(), runs.len());
+    Some(format!(
+        "a client that did what was asked of it in every run ({count} of {of} are invalid: {first})"
+    ))
 }
 
 fn what_they_are(runs: &[Run]) -> &'static str {

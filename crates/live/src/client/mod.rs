@@ -6,10 +6,12 @@
 mod answer;
 mod connect;
 mod connection;
+mod control;
 mod pool;
 mod wire;
 
 pub use connect::ClientError;
+pub(crate) use control::{Control, Document};
 
 use crate::call::Call;
 use crate::clock::Clock;

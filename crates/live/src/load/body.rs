@@ -6,7 +6,7 @@
 //! Earlier answers in a conversation are stated by the same rule, not by what the server said: all arms ask the same.
 
 use acb_routing::Decision;
-use acb_types::{Adapters, ContentId, Prompt, Request, Seed, Truth};
+use acb_types::{Adapters, ContentId, Prompt, Request, Seed, Segment, Truth};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::borrow::Cow;
@@ -88,6 +88,16 @@ pub enum AnswerLength {
     UpToBound,
 }
 
+/// Whether a server is told beforehand by which token ids later prompts state an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answers {
+    /// It is not: no real server could do anything with it.
+    #[default]
+    Untold,
+    /// It is, in `acb_answer_ids`: our fake server takes these ids for the tokens that it computed, as the simulator does.
+    ToldToFake,
+}
+
 /// Text of a request that is not made of token identities: a row of a dataset.
 pub type Texts = Arc<dyn Fn(&Request) -> String + Send + Sync>;
 
@@ -109,6 +119,8 @@ pub struct Bodies {
     /// A number of this run: prompts of runs with different numbers share no prefix, so that none finds another's cache.
     /// `None`: the same prompts as any other run without.
     pub nonce: Option<u64>,
+    /// What is said of answers.
+    pub answers: Answers,
     /// Text in place of tokens.
     pub texts: Option<Texts>,
 }
@@ -137,6 +149,15 @@ impl Bodies {
     fn loras(&self, decision: Decision) -> Vec<Lora> {
         let scale = |id| if decision.adapter == Some(id) { 1.0 } else { 0.0 };
         self.adapters.iter().map(|adapter| Lora { id: adapter.id.0, scale: scale(adapter.id) }).collect()
+    }
+
+    /// The ids by which later prompts state this request's answer.
+    fn answer_ids(&self, request: &Request, truth: &Truth) -> Option<Vec<u32>> {
+        let (Answers::ToldToFake, PromptForm::TokenIds { first, count }) = (self.answers, self.form) else {
+            return None;
+        };
+        let answer = Segment { content: ContentId::of_output(request.id), tokens: truth.output_tokens };
+        Some(token_ids(&Prompt::new([answer]), self.nonce, first, count))
     }
 
     fn content(&self, request: &Request) -> Content {
@@ -186,6 +207,9 @@ impl Serialize for Body<'_> {
         }
         if let Some(salt) = request.cache_salt.filter(|_| of.dialect.has_salt()) {
             map.serialize_entry("cache_salt", &format!("salt-{salt:x}"))?;
+        }
+        if let Some(ids) = of.answer_ids(request, truth) {
+            map.serialize_entry("acb_answer_ids", &ids)?;
         }
         if of.dialect == Dialect::LlamaCpp {
             map.serialize_entry("lora", &of.loras(decision))?;
@@ -264,7 +288,7 @@ mod tests {
     use super::*;
     use crate::testing::{adapters, workload};
     use acb_routing::Reason;
-    use acb_types::{AdapterId, ReplicaId, Segment};
+    use acb_types::{AdapterId, ReplicaId};
     use acb_workload::{Arrivals, RequestSource};
     use serde_json::{Value, json};
 
@@ -277,6 +301,7 @@ mod tests {
             form: PromptForm::default(),
             length: AnswerLength::default(),
             nonce: None,
+            answers: Answers::Untold,
             texts: None,
         }
     }

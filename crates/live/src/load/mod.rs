@@ -10,7 +10,7 @@ mod run;
 mod served;
 mod stages;
 
-pub use body::{AnswerLength, Api, Bodies, Dialect, PromptForm, Texts, token_ids, words};
+pub use body::{AnswerLength, Answers, Api, Bodies, Dialect, PromptForm, Texts, token_ids, words};
 pub use retries::Retries;
 pub use run::{Control, LoadEnd, LoadError, Progress, run};
 pub use served::{Names, ObservationRow, Phase, Served};

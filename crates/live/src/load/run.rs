@@ -84,6 +84,7 @@ struct Wires {
     ended: AtomicU64,
     ok: AtomicU64,
     tokens: AtomicU64,
+    clock: watch::Sender<Option<Clock>>,
 }
 
 /// How far a run is.
@@ -119,6 +120,16 @@ impl Control {
             ok: read(&wires.ok),
             tokens: read(&wires.tokens),
         }
+    }
+
+    /// Waits for the run's start and gives its clock, for whoever watches servers beside it.
+    ///
+    /// # Panics
+    /// Never: this hand holds the other end.
+    pub async fn started(&self) -> Clock {
+        let mut clock = self.0.clock.subscribe();
+        let started = clock.wait_for(Option::is_some).await.ok().and_then(|clock| *clock);
+        started.expect("the sender lives in this hand")
     }
 
     fn connect(&self, stopper: impl Fn() + Send + 'static) {
@@ -175,6 +186,7 @@ where
     let book = Book { sink, sends: Sends::new(load.law.clone()), refused: 0 };
     let recorder = Recorder::start(book, keep).map_err(LoadError::System)?;
     let clock = Clock::start();
+    control.0.clock.send_replace(Some(clock));
     let host = Host::start(&clock);
     let (cancel, cancelled) = watch::channel(false);
     let max_in_flight = load.limits.max_in_flight;

@@ -129,6 +129,7 @@ pub fn load_by(
             form: PromptForm::default(),
             length: AnswerLength::default(),
             nonce: Some(1),
+            answers: acb_live::load::Answers::Untold,
             texts: None,
         },
         limits: Limits { timeout: ms(60_000), ..Limits::default() },
