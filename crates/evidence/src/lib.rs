@@ -12,6 +12,7 @@ mod load;
 mod metrics;
 mod report;
 mod rows;
+mod run_log;
 mod summary;
 #[cfg(test)]
 mod testing;
@@ -31,5 +32,6 @@ pub use load::{Loaded, Run, Skipped, Sweep, load_runs};
 pub use metrics::{Better, MetricInfo, SourceRule, metric, metrics, metrics_markdown};
 pub use report::{render_divergence, render_markdown, render_terminal};
 pub use rows::{MAX_LINE_BYTES, Records, ServerRows};
+pub use run_log::{LogEntry, LogEvent, RunCounts, RunLog, RunLogError, run_counts};
 pub use summary::{Summariser, summarise, summarise_folder};
 pub use write::write_atomically;
