@@ -322,25 +322,25 @@ pub struct MemoryArgs {
     #[arg(long, value_name = "NAME|SHAPE")]
     pub model: String,
     /// The card: a known name, or its memory in GiB, such as `l4` or `22.5`.
-    #[arg(long, value_name = "NAME|GIB")]
+    #[arg(long, value_name = "NAME|GIB", allow_negative_numbers = true)]
     pub gpu: String,
     /// Share of the card that the engine may use (`gpu_memory_utilization`).
-    #[arg(long, value_name = "SHARE", default_value_t = 0.92)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.92, allow_negative_numbers = true)]
     pub utilization: f64,
     /// Adapter slots on the card (`max_loras`); 0: LoRA is off.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub slots: u32,
     /// Rank that each slot is sized for (`max_lora_rank`).
-    #[arg(long, value_name = "RANK", default_value_t = 16)]
+    #[arg(long, value_name = "RANK", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub max_rank: u32,
     /// Activations, graphs and the like, GiB. Nobody can know it without the server: read it off the server's log.
-    #[arg(long, value_name = "GIB", default_value_t = 2.0)]
+    #[arg(long, value_name = "GIB", default_value_t = 2.0, allow_negative_numbers = true)]
     pub overhead_gib: f64,
     /// Longest prompt and answer together (`max_model_len`), tokens.
-    #[arg(long, value_name = "TOKENS", default_value_t = 4096)]
+    #[arg(long, value_name = "TOKENS", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
     pub context: u32,
     /// Tokens in one KV block.
-    #[arg(long, value_name = "TOKENS", default_value_t = 16)]
+    #[arg(long, value_name = "TOKENS", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     pub block_size: u32,
     /// Print JSON (`acb schema memory`).
     #[arg(long)]

@@ -35,7 +35,7 @@ pub enum SetUpError {
     #[error("quality: {0}")]
     Table(#[from] TableError),
     /// A file that the experiment names.
-    #[error("{}: can't be read: {source}", path.display())]
+    #[error("{}: can't be read: {source}; the experiment file names it, relative to the working directory", path.display())]
     Data {
         /// The file.
         path: PathBuf,

@@ -96,6 +96,14 @@ impl Preset {
         PRESETS.iter().find(|preset| preset.name == name)
     }
 
+    /// What was published and how this differs from it: the comment at the head of the file, and its source.
+    #[must_use]
+    pub fn head(&self) -> String {
+        let lines = self.text.lines().map_while(|line| line.strip_prefix('#'));
+        let lines: Vec<&str> = lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+        format!("{}: {}\n{}\n", self.name, self.source, lines.join("\n"))
+    }
+
     /// Reads a name from the command line; an unknown one is refused with the nearest.
     #[must_use]
     pub fn parser() -> impl TypedValueParser<Value = &'static Self> {
@@ -132,6 +140,15 @@ mod tests {
         let shipped = acb_sim::profile("llama-2-7b-a100-80").unwrap();
         let without = acb_sim::Profile { load_cpu_ms: 0.0, load_cpu_ms_per_mb: 0.0, ..shipped };
         assert_eq!(spec.cluster.latency_profile(), Some(without));
+    }
+
+    #[test]
+    fn every_preset_says_what_was_published() {
+        for preset in PRESETS {
+            let head = preset.head();
+            assert!(head.lines().count() > 3 && head.contains(preset.source), "{head}");
+            assert!(!head.contains("\nname:"), "{head}");
+        }
     }
 
     #[test]

@@ -6,6 +6,24 @@ use crate::{ClusterSpec, EngineSpec, KvSpec, Profile, ProfileSpec, SglangSpec, V
 #[derive(Default)]
 pub(crate) struct Faults(Vec<(String, String)>);
 
+/// The largest constant of a profile, in its own unit: 1,000 s where that is ms.
+const MOST_COST: f64 = 1e6;
+/// The largest exponent of a profile.
+const MOST_EXPONENT: f64 = 4.0;
+
+/// Names of adapters that a message offers.
+const OFFERED: usize = 8;
+
+/// What to say of an adapter that is not in the catalogue.
+pub(crate) fn unknown_adapter(name: &str, adapters: &[(String, u32, u64)]) -> String {
+    let names: Vec<&str> = adapters.iter().take(OFFERED).map(|(known, ..)| known.as_str()).collect();
+    let more = match adapters.len().saturating_sub(OFFERED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("adapter \"{name}\" is not in adapters; there are {}{more}", names.join(", "))
+}
+
 impl Faults {
     pub(crate) fn add(&mut self, pointer: &str, message: String) {
         self.0.push((pointer.to_owned(), message));
@@ -88,10 +106,20 @@ impl ClusterSpec {
             (ProfileSpec::Inline(_), None) => return,
         };
         for (name, cost) in profile.costs() {
-            if !(0.0..1e9).contains(&cost) {
-                let message = format!("{cost} is not a cost; give a number from 0 to below 1e9");
+            let most = if name.ends_with("_exponent") { MOST_EXPONENT } else { MOST_COST };
+            if !(0.0..most).contains(&cost) {
+                let message = format!("{cost:?} is impossible; give a number from 0 to below {most:?}");
                 faults.add(&format!("{prefix}/{name}"), message);
             }
+        }
+        let (slots, rank) = self.slots();
+        let worst_ms = profile.adapters_ms(slots, slots, rank);
+        if worst_ms >= MOST_COST {
+            let message = format!(
+                "a step with {slots} adapters of rank {rank} would take {worst_ms:e} ms; lower lora_adapter_ms, \
+                 lora_slot_ms or the exponents"
+            );
+            faults.add(&format!("{prefix}/lora_adapter_ms"), message);
         }
         if profile.step_ms + profile.weight_read_ms == 0.0
             && profile.prefill_token_us == 0.0
@@ -123,6 +151,7 @@ impl ClusterSpec {
             }
         };
         match self.kv_blocks() {
+            Some(0) if matches!(self.kv, KvSpec::Blocks(_)) => faults.at_least_one(pointer, 0),
             Some(0) => faults.add(
                 pointer,
                 "no KV block is left after weights and adapter slots; give more memory or fewer slots"
@@ -140,8 +169,8 @@ impl ClusterSpec {
 
     fn check_limits(&self, faults: &mut Faults) {
         let seconds = self.limits.max_sim_seconds;
-        if !(seconds > 0.0 && seconds <= 1e9) {
-            let message = format!("{seconds} is no limit; give a number above 0, at most 1e9");
+        if !(1e-3..=1e9).contains(&seconds) {
+            let message = format!("{seconds:?} is no limit; give seconds from 0.001 to 1e9");
             faults.add("/limits/max_sim_seconds", message);
         }
         if self.limits.request_timeout_ms == Some(0) {
@@ -161,14 +190,14 @@ impl VllmSpec {
         let budget = self.max_num_batched_tokens;
         if budget < self.max_num_seqs {
             let message = format!(
-                "{budget} is below max_num_seqs {}; every running request needs a token per step",
+                "max_num_batched_tokens {budget} is below max_num_seqs {}; every running request needs a token per step",
                 self.max_num_seqs
             );
             faults.add("/engine/max_num_batched_tokens", message);
         }
         if !self.enable_chunked_prefill && budget < self.context_tokens {
             let message = format!(
-                "{budget} is below context_tokens {}, and without chunked prefill a prompt must fit in one step; raise it or enable chunked prefill",
+                "max_num_batched_tokens {budget} is below context_tokens {}, and without chunked prefill a prompt must fit in one step; raise it or enable chunked prefill",
                 self.context_tokens
             );
             faults.add("/engine/max_num_batched_tokens", message);
@@ -182,8 +211,9 @@ impl VllmSpec {
     fn check_lora(&self, adapters: &[(String, u32, u64)], faults: &mut Faults) {
         if self.cpu_loras() < self.max_loras {
             let (cpu, gpu) = (self.cpu_loras(), self.max_loras);
-            let message =
-                format!("{cpu} is below max_loras {gpu}; host memory holds every adapter of the GPU");
+            let message = format!(
+                "max_cpu_loras {cpu} is below max_loras {gpu}; host memory holds every adapter of the GPU"
+            );
             faults.add("/engine/max_cpu_loras", message);
         }
         if let (0, Some((name, ..))) = (self.max_loras, adapters.first()) {
@@ -202,7 +232,7 @@ impl SglangSpec {
         match self.chunked_prefill_size {
             Some(chunk) if chunk == 0 || chunk % self.page_size.max(1) != 0 => {
                 let message = format!(
-                    "{chunk} is not a multiple of page_size {}; prompts are cut at whole pages",
+                    "chunked_prefill_size {chunk} is not a multiple of page_size {}; prompts are cut at whole pages",
                     self.page_size
                 );
                 faults.add("/engine/chunked_prefill_size", message);
@@ -231,8 +261,9 @@ impl SglangSpec {
         };
         let sizes = [("chunked_prefill_size", chunk), ("max_prefill_tokens", self.max_prefill_tokens)];
         for (name, tokens) in sizes.into_iter().filter(|&(_, tokens)| tokens <= rows) {
-            let message =
-                format!("{tokens} leaves no room for prompts beside {rows} decoding requests; raise it");
+            let message = format!(
+                "{name} {tokens} leaves no room for prompts beside {rows} decoding requests; raise it"
+            );
             faults.add(&format!("/engine/{name}"), message);
         }
     }
@@ -248,7 +279,7 @@ impl SglangSpec {
         self.check_loaded(faults);
         for (at, name) in self.pinned_loras.iter().enumerate() {
             if !adapters.iter().any(|(known, ..)| known == name) {
-                let message = format!("adapter \"{name}\" is not in adapters; add it or fix the name");
+                let message = unknown_adapter(name, adapters);
                 faults.add(&format!("/engine/pinned_loras/{at}"), message);
             }
             if self.pinned_loras[..at].contains(name) {
@@ -289,6 +320,26 @@ mod tests {
 
     fn pointers(spec: &ClusterSpec, adapters: &[(String, u32, u64)]) -> Vec<String> {
         spec.check(adapters).into_iter().map(|(pointer, _)| pointer).collect()
+    }
+
+    #[test]
+    fn costs_that_no_clock_could_hold_are_refused() {
+        let faulty = |change: fn(&mut Profile)| {
+            let mut profile = crate::profile("qwen2.5-7b-l4").unwrap();
+            change(&mut profile);
+            let mut spec = ClusterSpec::new(1, 1000, "");
+            spec.engine = EngineSpec::Vllm(VllmSpec { max_loras: 3, ..VllmSpec::default() });
+            spec.profile = ProfileSpec::Inline(Box::new(profile));
+            pointers(&spec, &[])
+        };
+        assert_eq!(
+            faulty(|p| p.lora_adapter_exponent = 100.0),
+            ["/profile/lora_adapter_exponent", "/profile/lora_adapter_ms"]
+        );
+        assert_eq!(faulty(|p| p.lora_rank_exponent = 2000.0), ["/profile/lora_rank_exponent"]);
+        assert_eq!(faulty(|p| p.lora_slot_ms = 999_999.0), ["/profile/lora_adapter_ms"]);
+        assert_eq!(faulty(|p| p.step_ms = 1e6), ["/profile/step_ms"]);
+        assert_eq!(faulty(|p| p.step_ms = 1e3), [""; 0]);
     }
 
     #[test]

@@ -22,18 +22,26 @@ impl Exact {
 
     /// The whole nanoseconds that have passed.
     pub(crate) fn floor(self) -> Nanos {
-        Nanos((self.0 >> FRACTION_BITS) as u64)
+        saturating(self.0 >> FRACTION_BITS)
     }
 
     /// The nanoseconds that are enough to hold it.
     pub(crate) fn ceil(self) -> Nanos {
-        Nanos(((self.0 + (1 << FRACTION_BITS) - 1) >> FRACTION_BITS) as u64)
+        saturating((self.0 + (1 << FRACTION_BITS) - 1) >> FRACTION_BITS)
     }
 
     /// This many of it.
     pub(crate) fn times(self, count: u64) -> Self {
         Self(self.0 * u128::from(count))
     }
+}
+
+/// The longest time that is told apart: 146 years, beyond any limit of a simulation.
+const LONGEST: u64 = 1 << 62;
+
+/// Later times are all the same, and never an earlier one.
+fn saturating(nanos: u128) -> Nanos {
+    Nanos(u64::try_from(nanos).map_or(LONGEST, |nanos| nanos.min(LONGEST)))
 }
 
 impl From<Nanos> for Exact {

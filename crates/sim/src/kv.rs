@@ -160,7 +160,10 @@ impl BlockPool {
             let contents = blocks[from..to].iter().zip(&hashes[from..to]);
             for ((first, bucket), (&id, &hash)) in line.iter_mut().zip(bucket..).zip(contents) {
                 let block = &mut self.blocks[id as usize];
-                assert!(block.state & (REGISTERED | FREE) == 0, "a block is registered once, by who holds it");
+                assert!(
+                    block.state & (REGISTERED | FREE) == 0,
+                    "a block is registered once, by who holds it"
+                );
                 *block = Block { bucket, chained: NONE, state: block.state | REGISTERED };
                 self.hashes[id as usize] = hash;
                 *link_to(first, &mut self.blocks, NONE) = id;

@@ -89,12 +89,15 @@ pub struct SglangSpec {
     /// Whether adapters are served.
     pub enable_lora: bool,
     /// GPU slots: most adapters of running requests, the base model counting as one.
+    #[schemars(range(max = 65_536))]
     pub max_loras_per_batch: u32,
     /// Rank that each slot is sized for.
+    #[schemars(range(min = 1, max = 65_536))]
     pub max_lora_rank: u32,
     /// Which adapter loses its GPU slot first.
     pub lora_eviction_policy: LoraEvictionPolicy,
     /// Most adapters in host memory; absent: all of them.
+    #[schemars(range(max = 1_000_000))]
     pub max_loaded_loras: Option<u32>,
     /// Names of adapters that never leave their slot or host memory.
     pub pinned_loras: Vec<String>,

@@ -78,8 +78,10 @@ pub struct VllmSpec {
     #[schemars(range(min = 1, max = 65_536))]
     pub block_size: u32,
     /// Adapter slots on the GPU; 0 turns LoRA off.
+    #[schemars(range(max = 65_536))]
     pub max_loras: u32,
     /// Adapters kept in host memory; the same as `max_loras` when absent.
+    #[schemars(range(max = 1_000_000))]
     pub max_cpu_loras: Option<u32>,
     /// Rank that each slot is sized for.
     #[schemars(range(min = 1, max = 65_536))]

@@ -1,6 +1,6 @@
 //! What no runtime does, as an experiment file asks for it. Every record of such a run says so.
 
-use crate::check::Faults;
+use crate::check::{Faults, unknown_adapter};
 use crate::{ClusterSpec, EngineSpec, Prefetch};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -96,9 +96,7 @@ impl ClusterSpec {
                 faults.add(&pointer("replica"), message);
             }
             if !adapters.iter().any(|(name, ..)| *name == merged.adapter) {
-                let message =
-                    format!("adapter \"{}\" is not in adapters; add it or fix the name", merged.adapter);
-                faults.add(&pointer("adapter"), message);
+                faults.add(&pointer("adapter"), unknown_adapter(&merged.adapter, adapters));
             }
         }
     }

@@ -120,7 +120,7 @@ pub struct WorkloadSpec {
     /// Documents that requests share. Default 2; 1 for `mixed_tasks_same_doc`, `controlled_overlap` and
     /// `prompt_layout_ablation`; 8 for the regimes that draw them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 100_000_000))]
+    #[schemars(range(min = 1, max = 10_000_000))]
     pub documents: Option<u32>,
     /// How often each document is asked about. Default uniform; linear decay for `regime_zipfian`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

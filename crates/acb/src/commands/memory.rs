@@ -78,9 +78,6 @@ fn document(args: &MemoryArgs) -> miette::Result<MemoryDocument> {
         kv_bytes_per_token: shape.kv_bytes_per_token(),
         block_tokens: args.block_size,
     };
-    if args.block_size == 0 {
-        return Err(miette!("--block-size 0 is impossible; give at least 1"));
-    }
     Ok(described(&memory, &memory.plan(), args.context))
 }
 
@@ -175,23 +172,36 @@ fn text(document: &MemoryDocument) -> String {
     line("card", gib(document.card_bytes));
     line("the engine may use", gib(document.budget_bytes));
     line("weights", gib(document.weight_bytes as f64));
-    let slots = format!(
-        "{} ({} x {:.1} MB, {:.0} tokens of KV each)",
-        gib(document.slots_bytes as f64),
-        document.slots,
-        document.slot_bytes as f64 / 1e6,
-        document.slot_kv_tokens
-    );
-    line("adapter slots", slots);
+    let each =
+        format!("{:.1} MB, {:.0} tokens of KV", document.slot_bytes as f64 / 1e6, document.slot_kv_tokens);
+    let slots = match document.slots {
+        0 => format!("none; one would take {each}"),
+        count => format!("{count} x {each}"),
+    };
+    line("adapter slots", format!("{} ({slots})", gib(document.slots_bytes as f64)));
     line("overhead (as given)", gib(document.overhead_bytes));
     line("KV cache", gib(document.kv_bytes));
     line("KV tokens", format!("{:>10} in {} blocks", document.kv_tokens, document.kv_blocks));
     if let Some(concurrency) = document.concurrency {
         line("concurrency", format!("{concurrency:>10.2} requests of {} tokens", document.context_tokens));
     }
-    let verdict = if document.starts { "yes" } else { "no: not one request of the longest context fits" };
-    line("starts", verdict.to_owned());
+    line("starts", verdict(document));
     out
+}
+
+/// Whether the engine starts, and what stands in the way.
+fn verdict(document: &MemoryDocument) -> String {
+    let weights = document.weight_bytes as f64 + document.overhead_bytes;
+    if document.starts {
+        return "yes".to_owned();
+    }
+    if weights > document.budget_bytes {
+        return "no: the weights and the overhead alone don't fit".to_owned();
+    }
+    if document.kv_bytes < 0.0 {
+        return "no: the slots leave nothing for keys and values; take fewer, or a lower rank".to_owned();
+    }
+    format!("no: not one request of {} tokens (--context) fits", document.context_tokens)
 }
 
 #[cfg(test)]

@@ -48,6 +48,9 @@ pub fn command(args: &RunArgs) -> miette::Result<Exit> {
         jobs,
         labels: prepared.labels(),
     };
+    if let Some(preset) = args.experiment.preset {
+        say(&preset.head());
+    }
     say(&super::plan::headline(&prepared));
     let status =
         run(&prepared.experiment, &prepared.cells, &prepared.replay.divergence, &options, &interrupt)

@@ -47,7 +47,8 @@ pub fn set(sources: &mut Sources, tree: &mut Node, argument: &str) -> Result<(),
         return Err(vec![Fault::new(whole, format!("`{argument}` has no `=`: write --set path=value"))]);
     };
     let value = match argument[equals + 1..].trim() {
-        "" => Node { value: Value::Null, span: sources.span(id, equals + 1..argument.len()) },
+        // YAML's own words for no value: a text of nothing else would be an empty document.
+        "" | "null" | "~" => Node { value: Value::Null, span: sources.span(id, equals + 1..argument.len()) },
         _ => parse(sources, id, equals + 1)?,
     };
     let steps = steps(&argument[..equals])

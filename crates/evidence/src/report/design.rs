@@ -110,22 +110,40 @@ pub(super) fn divergences(loaded: &Loaded) -> impl Iterator<Item = &Divergence> 
     loaded.sweeps.iter().filter_map(|sweep| sweep.divergence.as_ref())
 }
 
-/// One matrix over all levels for adapters, and one for replicas.
+/// One matrix over all levels for adapters, and one for replicas; nothing when there is one arm.
 pub(super) fn divergence(document: &mut Document, divergence: &Divergence) {
+    if divergence.arms.len() < 2 {
+        return;
+    }
     let replayed: u64 = divergence.levels.iter().map(|level| level.requests).sum();
     document.heading(2, "How often arms decide differently");
     document.text(format!(
         "Percent of {replayed} planned requests, all levels together. By level: divergence.json."
     ));
-    let columns = |what: &str| {
-        let numbers = (1..=divergence.arms.len()).map(|number| number.to_string());
-        [String::new(), what.to_owned()].into_iter().chain(numbers).collect::<Vec<_>>()
-    };
-    document.table(columns("another adapter than"), matrix(divergence, |level| &level.adapter));
-    document.table(columns("another replica than"), matrix(divergence, |level| &level.replica));
+    choices(document, divergence, "adapter", |level| &level.adapter);
+    choices(document, divergence, "replica", |level| &level.replica);
 }
 
-fn matrix(divergence: &Divergence, of: fn(&DivergenceLevel) -> &Vec<Vec<Option<f64>>>) -> Vec<Vec<String>> {
+type Shares = Vec<Vec<Option<f64>>>;
+
+/// The matrix of one choice, or a sentence when all arms always choose alike.
+fn choices(
+    document: &mut Document,
+    divergence: &Divergence,
+    what: &str,
+    of: fn(&DivergenceLevel) -> &Shares,
+) {
+    let alike = |shares: &Shares| shares.iter().flatten().all(|share| *share == Some(0.0));
+    if divergence.levels.iter().all(|level| alike(of(level))) {
+        document.text(format!("No arm ever chooses another {what} than another arm."));
+        return;
+    }
+    let numbers = (1..=divergence.arms.len()).map(|number| number.to_string());
+    let columns = [String::new(), format!("another {what} than")].into_iter().chain(numbers);
+    document.table(columns, matrix(divergence, of));
+}
+
+fn matrix(divergence: &Divergence, of: fn(&DivergenceLevel) -> &Shares) -> Vec<Vec<String>> {
     let n = divergence.arms.len();
     let cell = |i: usize, j: usize| match i.cmp(&j) {
         Ordering::Equal => "=".to_owned(),
@@ -139,12 +157,7 @@ fn matrix(divergence: &Divergence, of: fn(&DivergenceLevel) -> &Vec<Vec<Option<f
 }
 
 /// Share over all levels, each weighted by its requests; `-` when a level has none.
-fn pooled(
-    divergence: &Divergence,
-    of: fn(&DivergenceLevel) -> &Vec<Vec<Option<f64>>>,
-    i: usize,
-    j: usize,
-) -> String {
+fn pooled(divergence: &Divergence, of: fn(&DivergenceLevel) -> &Shares, i: usize, j: usize) -> String {
     let (mut differing, mut all) = (0.0, 0.0);
     for level in &divergence.levels {
         let Some(share) = of(level).get(i).and_then(|row| *row.get(j)?) else { return "-".to_owned() };

@@ -94,9 +94,11 @@ impl Part {
     }
 }
 
-/// Text from files may hold line ends and control characters, which would break a table or drive a terminal.
+/// Text from files may hold line ends and control characters, which would break a table or drive a terminal, and marks that
+/// turn the direction of reading.
 fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    let turns = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect()
 }
 
 /// Breaks at spaces; later lines start with `indent`.

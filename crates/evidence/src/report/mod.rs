@@ -24,6 +24,7 @@ pub fn render_terminal(loaded: &Loaded, comparisons: &Comparisons, columns: u16)
     design::head(&mut document, loaded, comparisons);
     summary::overall(&mut document, comparisons);
     summary::levels(&mut document, comparisons);
+    summary::values(&mut document, comparisons);
     summary::replicates(&mut document, comparisons);
     summary::bounds(&mut document, comparisons);
     for divergence in design::divergences(loaded) {

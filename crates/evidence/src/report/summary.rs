@@ -23,7 +23,6 @@ pub(super) fn overall(document: &mut Document, comparisons: &Comparisons) {
 pub(super) fn levels(document: &mut Document, comparisons: &Comparisons) {
     let pairs = all_pairs(&comparisons.levels);
     if pairs.is_empty() {
-        values(document, comparisons);
         return;
     }
     if let [level] = &comparisons.levels[..] {
@@ -67,9 +66,16 @@ pub(super) fn levels(document: &mut Document, comparisons: &Comparisons) {
     }
 }
 
-/// What the arms have at each level in the metrics that the plan named, where nothing is compared.
-fn values(document: &mut Document, comparisons: &Comparisons) {
+/// Rows up to which a terminal shows what each arm has at each level.
+const MOST_ROWS: usize = 60;
+
+/// What the arms have at each level in the metrics that the plan named.
+pub(super) fn values(document: &mut Document, comparisons: &Comparisons) {
     document.heading(2, "By level: medians over blocks");
+    if comparisons.levels.iter().map(|level| level.arms.len()).sum::<usize>() > MOST_ROWS {
+        document.text("There are too many arms and levels for a terminal: the Markdown report has them.");
+        return;
+    }
     let names: Vec<&str> = comparisons.named_metrics().collect();
     let columns =
         ["level", "arm"].into_iter().map(str::to_owned).chain(names.iter().map(|name| with_unit(name)));
@@ -78,7 +84,12 @@ fn values(document: &mut Document, comparisons: &Comparisons) {
         [title(&level.levels), arm.arm.clone()].into_iter().chain(medians).collect()
     };
     let rows = comparisons.levels.iter().flat_map(|level| level.arms.iter().map(move |arm| row(level, arm)));
-    document.table(columns, rows.collect());
+    let rows: Vec<Vec<String>> = rows.collect();
+    let dashed = rows.iter().flatten().any(|cell| cell == "-");
+    document.table(columns, rows);
+    if dashed {
+        document.text("A dash is a value that some run lacks: the `summary.json` of each run says why.");
+    }
 }
 
 /// Every A/A pair at every level.
