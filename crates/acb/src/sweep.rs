@@ -9,7 +9,7 @@ use crate::plan::{Cell, sweep_plan};
 use crate::progress::Progress;
 use crate::spec::rule::RuntimeSpec;
 use acb_evidence::{
-    Divergence, EvidenceError, Status, SweepPlan, Versioned, read_json, write_atomically, write_json,
+    Divergence, EvidenceError, LogEvent, RunLog, RunState, Status, SweepPlan, Versioned, read_json, write_atomically, write_json,
 };
 use acb_types::Digest;
 use schemars::JsonSchema;
@@ -165,7 +165,8 @@ pub fn run(
     write_json(&folder, &sweep_plan(experiment, &options.name, cells))?;
     write_json(&folder, divergence)?;
     write_atomically(&folder.join("config_resolved.yaml"), experiment.spec.resolved_yaml().as_bytes())?;
-    let work = Work { experiment, cells, todo: &todo, options, interrupt, folder: &folder };
+    let log = RunLog::of(&options.output_dir);
+    let work = Work { experiment, cells, todo: &todo, options, interrupt, folder: &folder, log };
     work.run()
 }
 
@@ -216,6 +217,7 @@ struct Work<'a> {
     options: &'a Options,
     interrupt: &'a Interrupt,
     folder: &'a Path,
+    log: RunLog,
 }
 
 impl Work<'_> {
@@ -268,9 +270,20 @@ impl Work<'_> {
         self.todo.get(at).map(|&cell| &self.cells[cell])
     }
 
+    /// Runs a cell. The log knows of it before its folder is touched.
     fn cell(&self, cell: &Cell) -> Result<CellEnd, CellError> {
         let folder = self.options.output_dir.join(&cell.run_id);
-        execute(self.experiment, cell, &folder, &self.options.labels, self.interrupt)
+        let started = LogEvent::Started {
+            run_id: cell.run_id.clone(),
+            experiment_digest: self.experiment.digest.clone(),
+            cell_digest: cell.digest.clone(),
+            preregistration: None,
+        };
+        self.log.append(unix_ms(), started)?;
+        let end = execute(self.experiment, cell, &folder, &self.options.labels, self.interrupt);
+        let logged = self.log.append(unix_ms(), ended(cell, &end));
+        // The cell's own fault matters more than a log that can't be written.
+        end.and_then(|end| Ok(logged.map(|_| end)?))
     }
 
     fn note(
@@ -306,6 +319,17 @@ impl Work<'_> {
     fn write(&self, status: &SweepStatus) -> Result<(), SweepError> {
         Ok(write_json(self.folder, status)?)
     }
+}
+
+/// How a cell ended, for the log.
+fn ended(cell: &Cell, end: &Result<CellEnd, CellError>) -> LogEvent {
+    let run_id = cell.run_id.clone();
+    let (state, record_digest, message) = match end {
+        Ok(CellEnd::Complete(digest)) => (RunState::Complete, Some(digest.clone()), None),
+        Ok(CellEnd::Interrupted) => (RunState::Interrupted, None, None),
+        Err(error) => (RunState::Failed, None, Some(error.to_string().chars().take(2000).collect())),
+    };
+    LogEvent::Ended { run_id, state, record_digest, message }
 }
 
 /// Hash over the record hashes of all cells in plan order: equal for equal results, however they came about.

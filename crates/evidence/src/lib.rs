@@ -4,6 +4,7 @@
 //! This crate reads run folders only. It knows neither the simulator nor the load generator, and it never fills in
 //! a number that is not there: an absent value stays absent and says why.
 
+mod audit;
 mod compare;
 mod error;
 mod files;
@@ -18,6 +19,7 @@ mod summary;
 mod testing;
 mod write;
 
+pub use audit::audit;
 pub use compare::{
     ArmRow, ComparisonRule, Comparisons, Contrast, Effect, LevelComparison, Missing, Pair, Range, Rung,
     Verdict, compare,
