@@ -90,6 +90,12 @@ pub enum Command {
     /// Look into a request trace.
     #[command(subcommand)]
     Trace(TraceCommand),
+    /// The log of every run that was ever begun in an output folder.
+    ///
+    /// `run_log.jsonl` is a hash chain: a run that was begun and thrown away, a line that was changed, moved or taken out
+    /// shows. Lines taken off its end show only where a run folder or a copy of the log knows better.
+    #[command(subcommand)]
+    Log(LogCommand),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -469,6 +475,23 @@ pub struct CalibrateArgs {
 pub enum TraceCommand {
     /// Rows, span, rate, dispersion, lengths, block reuse and LRU hit curve of a trace file.
     Info(TraceInfoArgs),
+}
+
+/// What to do with a log of runs.
+#[derive(Debug, Subcommand)]
+pub enum LogCommand {
+    /// Check the chain, and hold it against the run folders. Exit status 1 when they disagree.
+    Check(LogArgs),
+    /// Set an unfinished last line aside, which a killed writer leaves, and note that in the log.
+    Mend(LogArgs),
+}
+
+/// Arguments of `acb log`.
+#[derive(Clone, Debug, Args)]
+pub struct LogArgs {
+    /// The output folder.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
 }
 
 /// Arguments of `acb trace info`.

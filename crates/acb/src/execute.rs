@@ -31,6 +31,9 @@ pub enum CellError {
     /// Its rows can't be read back.
     #[error(transparent)]
     Evidence(#[from] EvidenceError),
+    /// The log of runs.
+    #[error(transparent)]
+    Log(#[from] acb_evidence::RunLogError),
     /// The simulation broke off.
     #[error("simulation: {0}")]
     Sim(#[from] SimError),

@@ -11,7 +11,8 @@ use crate::plan::{Cell, sweep_plan};
 use crate::progress::Progress;
 use crate::spec::runtime::RuntimeSpec;
 use acb_evidence::{
-    Divergence, EvidenceError, Status, SweepPlan, Versioned, read_json, write_atomically, write_json,
+    Divergence, EvidenceError, LogEvent, RunLog, RunState, Status, SweepPlan, Versioned, read_json,
+    write_atomically, write_json,
 };
 use acb_types::Digest;
 use schemars::JsonSchema;
@@ -176,7 +177,8 @@ pub fn run(
     write_atomically(&folder.join("config_resolved.yaml"), experiment.spec.resolved_yaml().as_bytes())?;
     let servers = fleet.as_ref().map(|fleet| &fleet.servers);
     let job = Job { experiment, labels: &options.labels, servers, interrupt };
-    Work { job, cells, todo: &todo, options, folder: &folder }.run()
+    let log = RunLog::of(&options.output_dir);
+    Work { job, cells, todo: &todo, options, folder: &folder, log }.run()
 }
 
 fn fleet(
@@ -234,6 +236,7 @@ struct Work<'a> {
     todo: &'a [usize],
     options: &'a Options,
     folder: &'a Path,
+    log: RunLog,
 }
 
 impl Work<'_> {
@@ -288,9 +291,20 @@ impl Work<'_> {
         self.todo.get(at).map(|&cell| &self.cells[cell])
     }
 
+    /// Runs a cell. The log knows of it before its folder is touched.
     fn cell(&self, cell: &Cell) -> Result<CellEnd, CellError> {
         let folder = self.options.output_dir.join(&cell.run_id);
-        execute(&self.job, cell, &folder)
+        let started = LogEvent::Started {
+            run_id: cell.run_id.clone(),
+            experiment_digest: self.job.experiment.digest.clone(),
+            cell_digest: cell.digest.clone(),
+            preregistration: None,
+        };
+        self.log.append(unix_ms(), started)?;
+        let end = execute(&self.job, cell, &folder);
+        let logged = self.log.append(unix_ms(), ended(cell, &end));
+        // The cell's own fault matters more than a log that can't be written.
+        end.and_then(|end| Ok(logged.map(|_| end)?))
     }
 
     fn note(
@@ -326,6 +340,17 @@ impl Work<'_> {
     fn write(&self, status: &SweepStatus) -> Result<(), SweepError> {
         Ok(write_json(self.folder, status)?)
     }
+}
+
+/// How a cell ended, for the log.
+fn ended(cell: &Cell, end: &Result<CellEnd, CellError>) -> LogEvent {
+    let run_id = cell.run_id.clone();
+    let (state, record_digest, message) = match end {
+        Ok(CellEnd::Complete(digest)) => (RunState::Complete, Some(digest.clone()), None),
+        Ok(CellEnd::Interrupted) => (RunState::Interrupted, None, None),
+        Err(error) => (RunState::Failed, None, Some(error.to_string().chars().take(2000).collect())),
+    };
+    LogEvent::Ended { run_id, state, record_digest, message }
 }
 
 /// Hash over the record hashes of all cells in plan order: equal for equal results, however they came about.

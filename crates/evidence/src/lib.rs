@@ -4,6 +4,7 @@
 //! This crate reads run folders only. It knows neither the simulator nor the load generator, and it never fills in
 //! a number that is not there: an absent value stays absent and says why.
 
+mod audit;
 mod compare;
 mod error;
 mod files;
@@ -12,11 +13,13 @@ mod load;
 mod metrics;
 mod report;
 mod rows;
+mod run_log;
 mod summary;
 #[cfg(test)]
 mod testing;
 mod write;
 
+pub use audit::audit;
 pub use compare::{
     ArmRow, ComparisonRule, Comparisons, Contrast, Effect, LevelComparison, Missing, Pair, Range, Rung,
     Verdict, compare,
@@ -31,5 +34,6 @@ pub use load::{Loaded, Run, Skipped, Sweep, load_runs};
 pub use metrics::{Better, MetricInfo, SourceRule, metric, metrics, metrics_markdown};
 pub use report::{render_divergence, render_markdown, render_terminal};
 pub use rows::{MAX_LINE_BYTES, Records, ServerRows};
+pub use run_log::{LogEntry, LogEvent, RunCounts, RunLog, RunLogError, run_counts};
 pub use summary::{Summariser, summarise, summarise_folder};
 pub use write::write_atomically;

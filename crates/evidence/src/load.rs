@@ -183,7 +183,7 @@ fn is_run(folder: &Path) -> bool {
 }
 
 /// Folders directly below, ascending; `_` starts the name of one that holds no run.
-fn folders_in(root: &Path) -> Result<Vec<PathBuf>, EvidenceError> {
+pub(crate) fn folders_in(root: &Path) -> Result<Vec<PathBuf>, EvidenceError> {
     let list = || {
         let mut folders = Vec::new();
         for entry in fs::read_dir(root)? {

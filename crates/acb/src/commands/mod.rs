@@ -4,6 +4,7 @@ pub mod bench;
 pub mod calibrate;
 pub mod doctor;
 pub mod list;
+pub mod log;
 pub mod memory;
 pub mod plan;
 pub mod report;
@@ -15,7 +16,7 @@ pub mod serve_fake;
 pub mod trace;
 pub mod validate;
 
-use crate::cli::{Cli, Command, TraceCommand};
+use crate::cli::{Cli, Command, LogCommand, TraceCommand};
 use clap::CommandFactory;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -56,6 +57,8 @@ pub fn dispatch(cli: Cli) -> miette::Result<Exit> {
         Command::ServeFake(args) => serve_fake::command(&args),
         Command::Runtime(args) => runtime::command(&args),
         Command::Trace(TraceCommand::Info(args)) => trace::info(&args),
+        Command::Log(LogCommand::Check(args)) => log::check(&args),
+        Command::Log(LogCommand::Mend(args)) => log::mend(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "acb", &mut script);

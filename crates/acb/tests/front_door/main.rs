@@ -15,5 +15,6 @@ mod plan;
 mod presets;
 mod resume;
 mod run;
+mod run_log;
 mod schema;
 mod serve_fake;

@@ -1,0 +1,54 @@
+//! `acb log`: every run that was ever begun in an output folder.
+
+use super::{Exit, print};
+use crate::cli::LogArgs;
+use crate::clock::unix_ms;
+use acb_evidence::{RunCounts, RunLog, audit, run_counts};
+use miette::{IntoDiagnostic, miette};
+use std::fmt::Write;
+
+/// Checks the chain and holds it against the run folders.
+///
+/// # Errors
+/// When there is no log, it is broken or unfinished, or a folder can't be read.
+pub fn check(args: &LogArgs) -> miette::Result<Exit> {
+    let log = found(args)?;
+    let entries = log.read().into_diagnostic()?;
+    let findings = audit(&args.folder, &entries).into_diagnostic()?;
+    let RunCounts { started, complete, failed, interrupted, never_ended } = run_counts(&entries);
+    let mut text = format!(
+        "{}: {} lines, the chain holds\n{started} runs begun: {complete} complete, {failed} failed, {interrupted} \
+         interrupted, {never_ended} never ended\n",
+        log.path().display(),
+        entries.len()
+    );
+    for finding in &findings {
+        // Writing to a String can't fail.
+        let _ = writeln!(text, "{finding}");
+    }
+    print(&text)?;
+    Ok(if findings.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+/// Sets an unfinished last line aside.
+///
+/// # Errors
+/// When there is no log, or it is broken elsewhere.
+pub fn mend(args: &LogArgs) -> miette::Result<Exit> {
+    let log = found(args)?;
+    let text = match log.mend(unix_ms()).into_diagnostic()? {
+        Some(bytes) => format!("{}: {bytes} bytes of an unfinished line set aside\n", log.path().display()),
+        None => format!("{}: the last line is whole, nothing to mend\n", log.path().display()),
+    };
+    print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// The log of a folder that has one: asking must not make one.
+fn found(args: &LogArgs) -> miette::Result<RunLog> {
+    let log = RunLog::of(&args.folder);
+    match log.path().is_file() {
+        true => Ok(log),
+        false => Err(miette!("{}: no such log; name the output folder of a run", log.path().display())),
+    }
+}
