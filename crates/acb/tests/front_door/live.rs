@@ -287,7 +287,10 @@ fn servers_that_can_not_serve_are_refused_by_name_before_the_first_request() {
     };
     let absent = free();
     run(&runtime(&[absent.clone(), absent.clone()], ""), &[&absent, "refused"]);
-    run(&runtime(&[absent.clone()], ""), &["runtime.replicas has 1 URLs", "cluster.replicas is 2"]);
+    run(
+        &runtime(std::slice::from_ref(&absent), ""),
+        &["runtime.replicas has 1 URLs", "cluster.replicas is 2"],
+    );
     let fakes = Fakes::of(&bench, &[]);
     run(&fakes.runtime(", model: llama"), &["`llama`", "`base`"]);
     run(&fakes.runtime(", api_key_env: NO_SUCH_VARIABLE"), &["NO_SUCH_VARIABLE", "export it"]);
