@@ -87,6 +87,20 @@ pub enum DriverError {
         /// The names that it lists.
         listed: String,
     },
+    /// An adapter is not in the place that the catalogue gives it.
+    #[error(
+        "{server}: adapter `{adapter}` must be number {place} of the adapters it is started with; it lists {listed}: start it with the adapters in the catalogue's order"
+    )]
+    Place {
+        /// The server.
+        server: String,
+        /// The adapter.
+        adapter: String,
+        /// Its number in the catalogue, from 0.
+        place: u32,
+        /// The names that the server lists, in its order.
+        listed: String,
+    },
     /// An answer to a probe failed.
     #[error("{server}: the probe of `{model}` failed: {reason}")]
     Probe {

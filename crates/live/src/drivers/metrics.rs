@@ -6,6 +6,9 @@
 
 use super::RuntimeKind;
 use super::exposition::{Exposition, Series};
+use Moves::{Counter, Gauge, Setting};
+use Quantity as Q;
+use Unit::{Bytes, Gibibytes, Requests, Share, Tokens};
 use acb_types::ServerCounters;
 
 /// What a number is of.
@@ -106,10 +109,6 @@ const fn labelled(metric: Metric, labels: &'static [(&'static str, &'static str)
 const fn from_first_event(metric: Metric) -> Metric {
     Metric { absent: Absent::Zero, ..metric }
 }
-
-use Moves::{Counter, Gauge, Setting};
-use Quantity as Q;
-use Unit::{Bytes, Gibibytes, Requests, Share, Tokens};
 
 /// vLLM 0.32.0. Both `prefix_cache_*_total` count tokens. `kv_cache_usage_perc` was `gpu_cache_usage_perc` before its engine V1.
 pub const VLLM: &[Metric] = &[

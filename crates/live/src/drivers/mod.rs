@@ -27,8 +27,9 @@ pub use probe::{Probe, ProbeAnswer, ResetProof};
 pub use state::{RawDocument, Scrape, ServerState};
 pub use watch::{RawRow, ReplicaWatch, Watch, WatchEnd, WatchSink};
 
-use crate::Target;
 use crate::load::Dialect;
+use crate::{Clock, Target};
+use acb_types::{Adapter, Adapters};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,7 +37,7 @@ use server::Server;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Wait between two looks at a server that starts.
 const READY_EVERY: Duration = Duration::from_millis(200);
@@ -199,18 +200,18 @@ impl Driver {
     /// # Errors
     /// When that did not happen within `deadline`, or it is ready and has another model.
     pub async fn ready(&self, deadline: Duration) -> Result<Models, DriverError> {
-        let begun = Instant::now();
+        let clock = Clock::start();
         loop {
             let last = match self.models().await {
                 Ok(models) if models.base.iter().any(|name| **name == *self.base) => return Ok(models),
                 Ok(models) => {
-                    let listed = listed(models.base.iter().map(String::as_str));
+                    let listed = names(models.base.iter().map(String::as_str));
                     let model = self.base.to_string();
                     return Err(DriverError::NoSuchModel { server: self.server.name(), model, listed });
                 }
                 Err(error) => error,
             };
-            if begun.elapsed() + READY_EVERY > deadline {
+            if Duration::from_nanos(clock.now().0) + READY_EVERY > deadline {
                 let (server, waited_s) = (self.server.name(), deadline.as_secs());
                 return Err(DriverError::NotReady { server, waited_s, last: last.to_string() });
             }
@@ -243,6 +244,30 @@ impl Driver {
         match adapters.iter().find(|name| !there(name)) {
             Some(missing) => Err(self.no_such_adapter(missing, &models.adapters)),
             None => Ok(models),
+        }
+    }
+
+    /// Checks that llama.cpp numbers its adapters as the catalogue does, which is how a load's requests name them. Nothing to
+    /// check elsewhere.
+    ///
+    /// # Errors
+    /// At the first adapter with another number, or none.
+    pub async fn check_places(&self, adapters: &Adapters) -> Result<(), DriverError> {
+        if self.kind() != RuntimeKind::Llamacpp {
+            return Ok(());
+        }
+        let listed = self.models().await?.adapters;
+        let in_place = |adapter: &Adapter| {
+            listed.iter().any(|there| there.name == adapter.name && there.place == Some(adapter.id.0))
+        };
+        match adapters.iter().find(|adapter| !in_place(adapter)) {
+            None => Ok(()),
+            Some(adapter) => Err(DriverError::Place {
+                server: self.server.name(),
+                adapter: adapter.name.clone(),
+                place: adapter.id.0,
+                listed: names(listed.iter().map(|listed| listed.name.as_str())),
+            }),
         }
     }
 
@@ -304,7 +329,7 @@ impl Driver {
     }
 
     fn no_such_adapter(&self, adapter: &str, there: &[ListedAdapter]) -> DriverError {
-        let listed = listed(there.iter().map(|listed| listed.name.as_str()));
+        let listed = names(there.iter().map(|listed| listed.name.as_str()));
         DriverError::NoSuchAdapter { server: self.server.name(), adapter: adapter.to_owned(), listed }
     }
 
@@ -314,7 +339,7 @@ impl Driver {
 }
 
 /// Names for an error's sentence.
-fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

@@ -77,21 +77,33 @@ impl Driver {
     /// When the runtime can't, the server refuses, nothing is seen to be cached, or something still is.
     pub async fn reset_cache(&self) -> Result<ResetProof, DriverError> {
         if self.kind() == RuntimeKind::Openai {
-            return Err(self.unsupported("reset its cache", "restart it, or send other prompts"));
+            return Err(self.no_reset());
         }
         let before = self.warmed(None, "reset").await?;
-        match self.kind() {
-            RuntimeKind::Vllm => vllm::reset(&self.server).await?,
-            RuntimeKind::Sglang => sglang::reset(&self.server).await?,
-            RuntimeKind::Llamacpp => llamacpp::reset(&self.server).await?,
-            RuntimeKind::Openai => unreachable!("refused above"),
-        }
+        self.reset().await?;
         match self.cached(None, "reset").await? {
-            0 => Ok(ResetProof { before, after: 0 }),
+            0 => {
+                // The proof has left its own prompt there.
+                self.reset().await?;
+                Ok(ResetProof { before, after: 0 })
+            }
             after => {
                 Err(DriverError::NotReset { server: self.server.name(), after, remedy: self.what_outlives() })
             }
         }
+    }
+
+    async fn reset(&self) -> Result<(), DriverError> {
+        match self.kind() {
+            RuntimeKind::Vllm => vllm::reset(&self.server).await,
+            RuntimeKind::Sglang => sglang::reset(&self.server).await,
+            RuntimeKind::Llamacpp => llamacpp::reset(&self.server).await,
+            RuntimeKind::Openai => Err(self.no_reset()),
+        }
+    }
+
+    fn no_reset(&self) -> DriverError {
+        self.unsupported("reset its cache", "restart it, or send other prompts")
     }
 
     /// Cached tokens of a long prompt of this word that was asked just before: more than none.

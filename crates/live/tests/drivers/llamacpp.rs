@@ -4,6 +4,7 @@ use crate::common::{Bytewise, Then, answer, stream};
 use crate::recorded::{routes, server};
 use crate::{data, driver};
 use acb_live::drivers::{AdapterFile, DriverError, Pin, Probe, RuntimeKind};
+use acb_types::{AdapterRole, Adapters};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -101,4 +102,16 @@ async fn a_probe_scales_every_adapter_and_base_scales_all_to_nothing() {
     let loras: Vec<Value> = bodies.lock().unwrap().iter().map(|body| body["lora"].clone()).collect();
     let scales = |a: f64, b: f64| json!([{"id": 0, "scale": a}, {"id": 1, "scale": b}]);
     assert_eq!(loras, [scales(1.0, 0.0), scales(0.0, 0.0)]);
+}
+
+#[tokio::test]
+async fn adapters_in_another_order_than_the_catalogues_are_refused() {
+    let (server, _) = cached(HostCache::Off).await;
+    let driver = driver(RuntimeKind::Llamacpp, &server.url());
+    let catalogue = |names: [&str; 2]| {
+        Adapters::new(names.map(|name| (name.to_owned(), 8, 1, AdapterRole::Placebo))).unwrap()
+    };
+    assert_eq!(driver.check_places(&catalogue(["lora_a", "lora_b"])).await, Ok(()));
+    let error = driver.check_places(&catalogue(["lora_b", "lora_a"])).await.unwrap_err();
+    assert!(matches!(error, DriverError::Place { place: 0, .. }), "{error}");
 }
