@@ -12,7 +12,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Row files of a run folder.
-const ROW_FILES: [&str; 4] = ["requests.jsonl", "routing.jsonl", "server.jsonl", "observations.jsonl"];
+const ROW_FILES: [&str; 5] =
+    ["requests.jsonl", "routing.jsonl", "server.jsonl", "observations.jsonl", "scrapes.jsonl"];
 /// Written at the end of a run on servers.
 const CHECK: &str = "client_check.json";
 

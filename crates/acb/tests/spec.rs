@@ -39,6 +39,45 @@ fn the_good_file_has_no_fault() {
 }
 
 #[test]
+fn what_servers_can_not_be_or_do_is_refused_in_its_place() {
+    let on = |runtime: &str| -> &'static str { format!("runtime: {runtime}\nbudget:").leak() };
+    let standing = on("{kind: vllm, replicas: [\"http://a\"]}");
+    let started = on("{kind: sglang, command: [serve, {port}], ports: [1, 2, 3]}"
+        .replace("{port}", "'{port}'")
+        .as_str());
+    check_rows(&[
+        (
+            "budget:",
+            standing,
+            "37:23",
+            &["runtime.replicas has 1 URLs", "cluster.replicas is 2", "one for each replica"],
+        ),
+        (
+            "budget:",
+            standing,
+            "29:3",
+            &["`cluster.engine.max_loras` belongs to the servers", "one sweep for each"],
+        ),
+        ("budget:", started, "37:53", &["runtime.ports has 3 ports", "cluster.replicas is 2"]),
+        ("budget:", on("vllm"), "37:1", &["no servers", "`replicas`", "`command`"]),
+        ("budget:", on("{kind: vllm, replicas: [a, b]}"), "37:34", &["`a` is no URL", "http://HOST:PORT"]),
+        ("budget:", on("{kind: vllm, command: [serve]}"), "37:23", &["no word holds `{port}`"]),
+        (
+            "budget:",
+            on("{kind: openai, replicas: [unix:a, unix:b]}"),
+            "37:1",
+            &["`openai`", "`other_prompts`"],
+        ),
+        (
+            "budget:",
+            on("{kind: vllm, api: chat, replicas: [unix:a, unix:b]}"),
+            "37:1",
+            &["a chat message is text", "`words`"],
+        ),
+    ]);
+}
+
+#[test]
 fn what_the_schema_forbids_is_refused_in_its_place() {
     check_rows(&[
         ("name: slots", "name: Slots", "1:7", &["`name`", "matches", "`Slots`"]),

@@ -84,6 +84,8 @@ pub struct LiveFacts {
     pub client_faults: Vec<String>,
     /// What else the client remarked.
     pub client_remarks: Vec<String>,
+    /// What went wrong with looking at the servers during the run; empty where every look brought something.
+    pub watch_faults: Vec<String>,
 }
 
 /// A server before a run.
@@ -99,6 +101,8 @@ pub struct ServerFacts {
     pub simulated: bool,
     /// Its settings, as far as it tells them.
     pub flags: BTreeMap<String, serde_json::Value>,
+    /// Adapters that were seen to answer otherwise than base and than each other.
+    pub canary_adapters: Vec<String>,
     /// The reset of its cache and its proof; `null` where none was asked for.
     pub reset: Option<ResetFacts>,
 }

@@ -3,6 +3,7 @@
 use super::LiveError;
 use super::servers::Servers;
 use super::sink::{LiveSink, Words};
+use super::watch::{Files, Looks, faults, watch};
 use crate::execute::{CellError, Job};
 use crate::experiment::Level;
 use crate::folder::RunFolder;
@@ -14,14 +15,17 @@ use crate::watched::Watched;
 use acb_evidence::{LiveFacts, ServerFacts, write_atomically};
 use acb_live::ClientOptions;
 use acb_live::check::{GapLaw, RunCheck, Thresholds};
+use acb_live::drivers::{RuntimeKind, WatchEnd};
 use acb_live::load::{
     AnswerLength, Answers, Api, Bodies, Control, Limits, Load, LoadEnd, PromptForm, Rate, Retries, run,
 };
+use acb_routing::Information;
 use acb_types::{Digest, Nanos, Seed, Source};
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
+use tokio::sync::{mpsc::unbounded_channel, oneshot};
 
 /// Between two looks at the run.
 const LOOK: Duration = Duration::from_millis(200);
@@ -70,20 +74,25 @@ pub fn run_live(
         true => (Source::Simulated, Answers::ToldToFake),
         false => (Source::Client, Answers::Untold),
     };
-    let load = load((job, servers), cell, answers)?;
+    let mut load = load((job, servers), cell, answers)?;
+    let looks = looks(level, servers, &mut load);
     let outcomes = level.outcomes(cell.block);
     let words = Words { names: level.names.clone(), engine: engine.clone(), outcomes, source };
-    let end = sent(load, sink(words, level, folder)?, folder, job.interrupt)?;
+    let sink = sink(words, level, folder)?;
+    let files = Files { rows: folder.rows("server.jsonl")?, raw: folder.rows("scrapes.jsonl")? };
+    let (end, watched) = sent((load, sink), (looks, files), folder, job.interrupt)?;
     *recorded = end.sink.requests.rows();
     if let Some(fault) = end.source.fault() {
         return Err(CellError::Source(fault.to_string()));
     }
-    folder.rows("server.jsonl")?.finish().map_err(write(folder.path()))?;
+    let (files, watched) = watched.map_err(write(folder.path()))?;
+    files.rows.finish().map_err(write(folder.path()))?;
+    files.raw.finish().map_err(write(folder.path()))?;
     write_check(folder.path(), &end.check)?;
     let broken = broken(&end, servers);
     let workload = end.source.structure();
     let digest = finish(end.sink, folder.path())?;
-    let facts = live_facts(facts, &end.check);
+    let facts = LiveFacts { watch_faults: faults(&watched), ..live_facts(facts, &end.check) };
     Ok(LiveEnd { digest, workload, source, engine, facts, broken })
 }
 
@@ -136,6 +145,7 @@ fn live_facts(servers: Vec<ServerFacts>, check: &RunCheck) -> LiveFacts {
         servers,
         client_faults: check.faults.iter().map(ToString::to_string).collect(),
         client_remarks: check.remarks.iter().map(ToString::to_string).collect(),
+        watch_faults: Vec::new(),
     }
 }
 
@@ -210,20 +220,40 @@ fn bodies(level: &Level, servers: &Servers, run_id: &str) -> Bodies {
     }
 }
 
-/// Sends the load while this thread keeps the heartbeat and listens for the user.
+/// Whom to look at, as often as the policy wants to see it, or as the file says of `server.jsonl`.
+fn looks(level: &Level, servers: &Servers, load: &mut Load<Watched>) -> Looks {
+    let mut interval = Duration::from_millis(level.spec.cluster.server_interval_ms);
+    let mut events = None;
+    if let Information::Scraped { interval_ns } = load.router.information() {
+        let (tell, told) = unbounded_channel();
+        (events, load.scrapes) = (Some(tell), Some(told));
+        interval = interval.min(Duration::from_nanos(interval_ns.0));
+    }
+    // A server of an unknown kind says nothing of its load.
+    let drivers = if servers.kind == RuntimeKind::Openai { Vec::new() } else { servers.drivers.clone() };
+    Looks { drivers, adapters: level.names.adapters.clone(), interval, events }
+}
+
+/// How a live run and the looks at its servers ended.
+type Sent = (LoadEnd<Watched, LiveSink>, io::Result<(Files, WatchEnd)>);
+
+/// Sends the load and looks at the servers, while this thread keeps the heartbeat and listens for the user.
 fn sent(
-    load: Load<Watched>,
-    sink: LiveSink,
+    (load, sink): (Load<Watched>, LiveSink),
+    (looks, files): (Looks, Files),
     folder: &mut RunFolder,
     interrupt: &Interrupt,
-) -> Result<LoadEnd<Watched, LiveSink>, LiveError> {
+) -> Result<Sent, LiveError> {
     let control = Control::default();
     std::thread::scope(|scope| {
         let (done, ended) = channel();
+        let (drained, draining) = oneshot::channel();
         let at_work = &control;
+        let watching = scope.spawn(move || watch(looks, files, at_work, draining));
         let working = scope.spawn(move || {
             let end = run(load, sink, at_work);
-            // The watcher waits for it, and also sees a panic, by the sender that goes.
+            // Whoever waits for these also sees a panic, by the senders that go.
+            let _ = drained.send(());
             let _ = done.send(());
             end
         });
@@ -235,6 +265,7 @@ fn sent(
             }
         }
         let end = working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok(end?)
+        let watched = watching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok((end?, watched))
     })
 }

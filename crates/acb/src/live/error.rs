@@ -1,7 +1,7 @@
 //! What goes wrong between an experiment and its servers.
 
 use acb_live::TargetError;
-use acb_live::drivers::DriverError;
+use acb_live::drivers::{CanaryError, DriverError};
 use acb_live::load::LoadError;
 use std::io;
 use std::path::PathBuf;
@@ -12,6 +12,9 @@ pub enum LiveError {
     /// A server did not do what it was asked.
     #[error(transparent)]
     Driver(#[from] DriverError),
+    /// An adapter is not applied.
+    #[error(transparent)]
+    Canary(#[from] CanaryError),
     /// The load could not start.
     #[error(transparent)]
     Load(#[from] LoadError),

@@ -11,5 +11,6 @@ pub mod managed;
 pub mod servers;
 pub mod sink;
 pub mod state;
+pub mod watch;
 
 pub use error::LiveError;

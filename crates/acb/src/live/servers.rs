@@ -6,6 +6,8 @@ use crate::spec::runtime::{CacheBeforeRun, LiveSpec, RuntimeSpec};
 use acb_evidence::{ResetFacts, ServerFacts};
 use acb_live::Target;
 use acb_live::drivers::{Driver, DriverError, Models, RuntimeKind};
+use acb_types::AdapterRole;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
@@ -22,7 +24,8 @@ pub struct Servers {
     pub targets: Vec<Target>,
     /// Name of the base model.
     pub model: String,
-    drivers: Vec<Driver>,
+    /// Who speaks to each, in order.
+    pub drivers: Vec<Arc<Driver>>,
     runtime: Runtime,
 }
 
@@ -55,7 +58,7 @@ impl Servers {
             let driver = Driver::new(kind, target.clone(), model.as_deref().unwrap_or_default())?;
             let models = runtime.block_on(answering(&driver, STANDING))?;
             let name = base_model(&driver, &models, model.as_deref())?;
-            drivers.push(Driver::new(kind, target.clone(), &name)?);
+            drivers.push(Arc::new(Driver::new(kind, target.clone(), &name)?));
             model = Some(name);
         }
         let model = model.unwrap_or_default();
@@ -73,7 +76,11 @@ impl Servers {
     async fn prepare_one(&self, driver: &Driver, level: &Level) -> Result<ServerFacts, LiveError> {
         let models = answering(driver, STANDING).await?;
         base_model(driver, &models, Some(&self.model))?;
-        has_adapters(driver, &models, level)?;
+        // Before the reset, which takes what these answers leave in the cache.
+        let asked = canary_adapters(level);
+        if self.names_adapters() {
+            driver.canary(&asked).await?;
+        }
         let reset = match self.spec.cache_before_run {
             CacheBeforeRun::Reset => Some(driver.reset_cache().await?),
             CacheBeforeRun::OtherPrompts => None,
@@ -85,14 +92,20 @@ impl Servers {
             version: fingerprint.version,
             simulated: fingerprint.simulated,
             flags: fingerprint.flags,
+            canary_adapters: asked.into_iter().filter(|_| self.names_adapters()).map(str::to_owned).collect(),
             reset: reset.map(|proof| ResetFacts { before: proof.before, after: proof.after }),
         })
+    }
+
+    /// llama.cpp knows adapters by their place, under names of its own.
+    fn names_adapters(&self) -> bool {
+        self.kind != RuntimeKind::Llamacpp
     }
 
     /// The servers that don't answer any more, in words; `None` when all do.
     #[must_use]
     pub fn gone(&self) -> Option<String> {
-        let gone = |(replica, driver): (usize, &Driver)| {
+        let gone = |(replica, driver): (usize, &Arc<Driver>)| {
             let error = self.runtime.block_on(driver.models()).err()?;
             Some(format!("replica {replica} does not answer after the run: {error}"))
         };
@@ -169,18 +182,8 @@ fn base_model(driver: &Driver, models: &Models, named: Option<&str>) -> Result<S
     }
 }
 
-/// llama.cpp has its adapters by place, and no names to compare.
-fn has_adapters(driver: &Driver, models: &Models, level: &Level) -> Result<(), LiveError> {
-    let listed: Vec<&str> = models.adapters.iter().map(|adapter| adapter.name.as_str()).collect();
-    let by_name = matches!(driver.kind(), RuntimeKind::Vllm | RuntimeKind::Sglang);
-    let missing = level.names.adapters.iter().find(|own| !listed.contains(&own.name.as_str()));
-    match missing.filter(|_| by_name) {
-        None => Ok(()),
-        Some(missing) => Err(DriverError::NoSuchAdapter {
-            server: driver.target().to_string(),
-            adapter: missing.name.clone(),
-            listed: listed.join(", "),
-        }
-        .into()),
-    }
+/// Adapters that have to answer otherwise than base and each other: a placebo has not.
+fn canary_adapters(level: &Level) -> Vec<&str> {
+    let real = level.names.adapters.iter().filter(|adapter| adapter.role != AdapterRole::Placebo);
+    real.map(|adapter| adapter.name.as_str()).collect()
 }

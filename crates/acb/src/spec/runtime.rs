@@ -224,7 +224,8 @@ fn check_command(live: &LiveSpec) -> Vec<Finding> {
             "no word holds `{port}`: tell the server the port that it is to listen on",
         )];
     }
-    if !live.is_managed() && (!live.env.is_empty() || !live.ports.is_empty()) {
+    let has_own = !live.env.is_empty() || !live.ports.is_empty();
+    if has_own && !live.is_managed() {
         return vec![fault(
             "",
             "`env` and `ports` are of servers that `command` starts: give it, or leave them out",
@@ -244,7 +245,7 @@ fn check_words(live: &LiveSpec) -> Vec<Finding> {
 
 /// A server shows its state when it is scraped, at an interval, and never as it is at the decision.
 fn check_seen(spec: &ExperimentSpec) -> Vec<Finding> {
-    let sees_true_state = |arm: &&super::ArmSpec| arm.policy.information() == Information::TrueState;
+    let sees_true_state = |arm: &super::ArmSpec| arm.policy.information() == Information::TrueState;
     let arms = spec.arms.iter().enumerate().filter(|(_, arm)| sees_true_state(arm));
     let message = |(at, arm): (usize, &super::ArmSpec)| {
         let message = format!(

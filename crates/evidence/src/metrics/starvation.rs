@@ -2,7 +2,7 @@
 
 use super::{Better, Family, Fold, MetricInfo, SourceRule, Value};
 use crate::Wall;
-use acb_types::{Nanos, Outcome, Record};
+use acb_types::{AbsentReason, Nanos, Outcome, Record};
 
 /// The registry's entry.
 pub(super) const FAMILY: Family = Family {
@@ -11,7 +11,7 @@ pub(super) const FAMILY: Family = Family {
             "max_wait_ms",
             "ms",
             "The longest time from due to first scheduled. A request that was accepted and never scheduled has waited \
-             to the end of the run.",
+             to the end of the run. Absent where servers don't say when they admit.",
         ),
         info(
             "max_overtakes",
@@ -34,10 +34,13 @@ struct Starvation {
     most_overtakes: u32,
     overtakes: u64,
     requests: u64,
+    /// Requests of which nobody says when they were scheduled, nor who came before.
+    untold: u64,
 }
 
 impl Fold for Starvation {
     fn record(&mut self, record: &Record<'_>) {
+        self.untold += u64::from(record.absent.get("admitted_ns") == Some(&AbsentReason::NotReported));
         self.requests += 1;
         self.overtakes += u64::from(record.overtaken);
         self.most_overtakes = self.most_overtakes.max(record.overtaken);
@@ -54,6 +57,10 @@ impl Fold for Starvation {
 
     fn finish(self: Box<Self>, wall: Option<Wall>) -> Vec<Value> {
         let n = self.requests;
+        if self.untold > 0 {
+            let absent = || Value::absent("servers don't report when they admit", n);
+            return vec![absent(), absent(), absent()];
+        }
         let never = wall.zip(self.first_never_scheduled).map(|(wall, due)| wall.last_end_ns.since(due));
         let wait = match self.longest_wait.max(never) {
             Some(longest) => Value::of(longest.as_millis_f64(), n),
@@ -72,7 +79,7 @@ impl Fold for Starvation {
 mod tests {
     use crate::metrics::tests::{check, check_absent};
     use crate::testing::{failure, record};
-    use acb_types::{Outcome, Record};
+    use acb_types::{AbsentReason, Outcome, Record};
 
     #[test]
     fn a_request_that_was_never_scheduled_waited_to_the_end() {
@@ -84,5 +91,14 @@ mod tests {
         check(&records, "max_overtakes", 5.0);
         check(&records, "mean_overtakes", 1.25);
         check_absent(&[failure(2, Outcome::Shed)], "max_wait_ms", "no request was accepted");
+    }
+
+    #[test]
+    fn where_servers_do_not_say_when_they_admit_nobody_is_said_to_be_overtaken() {
+        let mut untold = Record { admitted_ns: None, ..record(0) };
+        untold.absent.insert("admitted_ns".into(), AbsentReason::NotReported);
+        for metric in ["max_wait_ms", "max_overtakes", "mean_overtakes"] {
+            check_absent(&[record(1), untold.clone()], metric, "don't report when they admit");
+        }
     }
 }
