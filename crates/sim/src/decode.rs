@@ -7,7 +7,7 @@
 
 use crate::exact::Exact;
 use crate::jobs::{Job, JobKey};
-use crate::kv::{BlockId, BlockPool};
+use crate::kv::BlockPool;
 use crate::latency::Batch;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -34,7 +34,7 @@ pub(crate) struct Decoding {
     /// Steps before this one have had their blocks taken.
     settled: u64,
     /// Blocks taken for the company and not yet claimed by one of it.
-    owed: Vec<BlockId>,
+    owed: u32,
     longest: LongestSteps,
 }
 
@@ -47,7 +47,7 @@ impl Decoding {
             phases: vec![0; block as usize],
             completions: BinaryHeap::new(),
             settled: 0,
-            owed: Vec::new(),
+            owed: 0,
             longest: LongestSteps::default(),
         }
     }
@@ -77,10 +77,10 @@ impl Decoding {
     pub(crate) fn leave(&mut self, job: &mut Job, step: u64, block: u32) {
         job.itl_max = job.itl_max.max(self.longest_since(job.joined));
         self.part(job, step);
-        let missing = job.computed.div_ceil(block) as usize - job.blocks.len();
-        let kept = self.owed.len().checked_sub(missing).expect("blocks were taken for every token computed");
-        job.blocks.extend(self.owed.drain(kept..));
-        assert!(self.rows > 0 || self.owed.is_empty(), "no block is lost");
+        let missing = job.computed.div_ceil(block) - job.blocks.len();
+        self.owed = self.owed.checked_sub(missing).expect("blocks were taken for every token computed");
+        job.blocks.add(missing);
+        assert!(self.rows > 0 || self.owed == 0, "no block is lost");
     }
 
     /// Leaves before step `step` when blocks are counted elsewhere.
@@ -115,7 +115,8 @@ impl Decoding {
     /// Takes the blocks of all steps before `step`.
     pub(crate) fn settle(&mut self, step: u64, pool: &mut BlockPool) {
         let blocks = self.settle_count(step);
-        pool.take(blocks, &mut self.owed);
+        pool.take(blocks);
+        self.owed += blocks;
     }
 
     /// How many blocks all steps before `step` still take; the caller takes them.
@@ -127,8 +128,8 @@ impl Decoding {
 
     /// Blocks taken and not yet claimed.
     #[cfg(test)]
-    pub(crate) fn owed(&self) -> &[BlockId] {
-        &self.owed
+    pub(crate) fn owed(&self) -> u32 {
+        self.owed
     }
 
     /// The step count up to which `free` blocks suffice; `None`: nobody is here to need any.

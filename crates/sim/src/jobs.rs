@@ -2,7 +2,7 @@
 
 use crate::Completion;
 use crate::exact::Exact;
-use crate::kv::BlockId;
+use crate::kv::Held;
 use crate::sglang::Shared;
 use acb_routing::Decision;
 use acb_types::{AdapterId, AdapterLoad, Nanos, Outcome, ReplicaId, Request, RequestId};
@@ -63,7 +63,7 @@ pub(crate) struct Job {
     pub(crate) place: i64,
     /// Order of arrival at the replica.
     pub(crate) arrival: u64,
-    pub(crate) blocks: Vec<BlockId>,
+    pub(crate) blocks: Held,
     /// Hashes of the full blocks of prompt and answer, once needed.
     pub(crate) hashes: Vec<u64>,
     /// What of it is in the radix tree (SGLang).
@@ -164,7 +164,7 @@ impl Jobs {
                 let old = &mut self.table[key as usize];
                 (std::mem::take(&mut old.blocks), std::mem::take(&mut old.hashes))
             }
-            None => (Vec::new(), Vec::new()),
+            None => (Held::default(), Vec::new()),
         };
         let job = Job::new(Memory { blocks, hashes }, request, decision, (answer, sent));
         match self.vacant.pop() {
@@ -182,7 +182,7 @@ impl Jobs {
     /// Forgets a job; its place and its memory are used again.
     pub(crate) fn remove(&mut self, key: JobKey) {
         let job = &mut self[key];
-        assert!(job.blocks.is_empty(), "a job gives its blocks back before it is forgotten");
+        assert!(job.blocks.len() == 0, "a job gives its blocks back before it is forgotten");
         (job.stage, job.ended) = (Stage::Done, true);
         job.hashes.clear();
         self.vacant.push(key);
@@ -205,7 +205,7 @@ impl Jobs {
 }
 
 struct Memory {
-    blocks: Vec<BlockId>,
+    blocks: Held,
     hashes: Vec<u64>,
 }
 

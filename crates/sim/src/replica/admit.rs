@@ -48,9 +48,8 @@ impl Replica {
 
     /// Whether the request fits: with `scheduler_reserve_full_isl` all of its tokens, else its first chunk.
     fn admission(&mut self, engine: &mut Engine<'_>, key: JobKey, budget: u32) -> Option<Admission> {
-        self.find_hits(engine, key);
+        let hit_blocks = self.find_hits(engine, key);
         let rules = engine.rules;
-        let hit_blocks = self.hits.len() as u32;
         let hit_tokens = hit_blocks * rules.block;
         let whole = engine.jobs[key].tokens();
         let mut tokens = whole - hit_tokens;
@@ -63,33 +62,30 @@ impl Replica {
         }
         let tokens = tokens.min(budget);
         let must_fit = if rules.vllm().reserve_whole { whole } else { hit_tokens + tokens };
-        let revived = self.hits.iter().filter(|&&block| self.pool.is_free(block)).count() as u32;
+        let revived = self.pool.free_among(&self.hits);
         let watermark = if self.running.is_empty() { 0 } else { rules.vllm().watermark };
         let blocks = rules.blocks_for(must_fit) - hit_blocks + revived + watermark;
         (blocks <= self.pool.free()).then_some(Admission { hit_tokens, tokens })
     }
 
-    /// The longest run of cached full blocks that leaves at least one token to compute.
-    fn find_hits(&mut self, engine: &mut Engine<'_>, key: JobKey) {
+    /// Length of the longest run of cached full blocks that leaves at least one token to compute.
+    fn find_hits(&mut self, engine: &mut Engine<'_>, key: JobKey) -> u32 {
         self.hits.clear();
         let rules = engine.rules;
         if rules.condition != CacheCondition::Warm {
-            return;
+            return 0;
         }
         let job = &mut engine.jobs[key];
         rules.hash(job);
         let most = (job.tokens() - 1) / rules.block;
-        self.hits.extend((0..most as usize).map_while(|at| self.pool.lookup(&job.hashes, at)));
+        self.pool.find(&job.hashes[..most as usize], &mut self.hits)
     }
 
     fn enter(&mut self, engine: &mut Engine<'_>, key: JobKey, admission: &Admission) {
         self.queue.remove(engine.jobs, key);
         let oldest = self.queue.oldest_arrival(engine.jobs);
         let job = &mut engine.jobs[key];
-        for &block in &self.hits {
-            self.pool.touch(block);
-        }
-        job.blocks.extend_from_slice(&self.hits);
+        self.pool.touch(&self.hits, &mut job.blocks);
         job.computed = admission.hit_tokens;
         job.stage = Stage::Stepwise;
         job.admission = self.admissions;

@@ -13,7 +13,7 @@ use crate::adapters::AdapterPool;
 use crate::decode::Decoding;
 use crate::exact::{Exact, Stretch};
 use crate::jobs::{JobKey, Jobs, Progress, Stage};
-use crate::kv::{BlockId, BlockPool};
+use crate::kv::{BlockPool, Span};
 use crate::overtakes::Overtakes;
 use crate::queue::Queue;
 use crate::rules::Rules;
@@ -85,7 +85,7 @@ pub(crate) struct Replica {
     counters: Counters,
     /// Adapters that the step being planned has to load, and for whom.
     to_load: Vec<(AdapterId, JobKey)>,
-    hits: Vec<BlockId>,
+    hits: Vec<Span>,
     finished: Vec<(u64, JobKey)>,
 }
 
@@ -263,13 +263,15 @@ impl Replica {
 
     /// Panics unless the memory adds up: blocks of running requests, blocks owed to them, free blocks.
     pub(crate) fn assert_sound(&self, rules: &Rules, jobs: &Jobs) {
+        use crate::kv::Held;
         self.pool.assert_sound();
-        let mut held: Vec<BlockId> =
-            self.running.iter().flat_map(|&key| jobs[key].blocks.iter().copied()).collect();
-        held.extend(self.decoding.owed());
-        held.sort_unstable();
-        held.dedup();
-        assert_eq!(held.len() as u32 + self.pool.free(), self.pool.len(), "no block is lost");
+        let held = || self.running.iter().map(|&key| &jobs[key].blocks);
+        let mut contents: Vec<_> = held().flat_map(Held::contents).collect();
+        contents.sort_unstable();
+        contents.dedup();
+        let blank = held().map(Held::blank).sum::<u32>() + self.decoding.owed();
+        let used = contents.len() as u32 + blank;
+        assert_eq!(used + self.pool.free(), self.pool.len(), "no block is lost");
         assert!(self.adapters.used().len() <= rules.adapters.gpu_slots as usize, "used adapters have slots");
         let on_gpu = self.adapters.gpu_adapters();
         assert!(

@@ -58,7 +58,7 @@ impl Replica {
             let tokens = want.min(budget) as u32;
             budget -= u64::from(tokens);
             if tokens > 0 {
-                blocks += u64::from(rules.blocks_for(job.computed + tokens)) - job.blocks.len() as u64;
+                blocks += u64::from(rules.blocks_for(job.computed + tokens)) - u64::from(job.blocks.len());
                 self.planned.push((key, tokens));
             }
         }
@@ -123,7 +123,7 @@ impl Replica {
 
     fn fits(&self, engine: &Engine<'_>, key: JobKey, tokens: u32) -> bool {
         let job = &engine.jobs[key];
-        engine.rules.blocks_for(job.computed + tokens) - job.blocks.len() as u32 <= self.pool.free()
+        engine.rules.blocks_for(job.computed + tokens) - job.blocks.len() <= self.pool.free()
     }
 
     /// Takes the memory of the request that was admitted last and puts it at the front of the queue.
@@ -148,8 +148,9 @@ impl Replica {
         let rules = engine.rules;
         let job = &mut engine.jobs[key];
         let end = job.computed + tokens;
-        let missing = rules.blocks_for(end) - job.blocks.len() as u32;
-        self.pool.take(missing, &mut job.blocks);
+        let missing = rules.blocks_for(end) - job.blocks.len();
+        self.pool.take(missing);
+        job.blocks.add(missing);
         self.register(rules, job, (job.computed, end));
     }
 
@@ -160,7 +161,7 @@ impl Replica {
             return;
         }
         rules.hash(job);
-        self.pool.register(&job.blocks, &job.hashes, full.start as usize..full.end as usize);
+        self.pool.register(&mut job.blocks, &job.hashes, full.start as usize..full.end as usize);
     }
 
     /// Brings the adapters of newly admitted requests into slots; the whole step waits.

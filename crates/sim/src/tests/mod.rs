@@ -3,6 +3,7 @@
 pub(crate) mod bed;
 pub(crate) mod fast;
 mod laws;
+mod pool;
 mod reference;
 pub(crate) mod sglang_laws;
 mod sglang_worked_examples;

@@ -2,6 +2,7 @@
 //! purpose; the engine must agree with it in everything that can be seen.
 
 use super::bed::{Ask, Kept};
+use super::pool::Pool;
 use crate::adapters::{AdapterCosts, AdapterPool};
 use crate::exact::Exact;
 use crate::latency::{Batch, Latency, Slots};
@@ -9,64 +10,6 @@ use crate::rules::{namespace, salted};
 use crate::{CacheCondition, ClusterSpec};
 use acb_types::{AdapterId, Adapters, ContentId, Nanos, Outcome, Prompt, Request, Segment};
 use std::collections::{BTreeMap, VecDeque};
-
-/// The block pool with a queue and a map.
-struct Pool {
-    free: VecDeque<u32>,
-    holders: Vec<u32>,
-    hash: Vec<Option<u64>>,
-    cached: BTreeMap<u64, Vec<u32>>,
-    evictions: u64,
-}
-
-impl Pool {
-    fn new(blocks: u32) -> Self {
-        let count = blocks as usize;
-        Self {
-            free: (0..blocks).collect(),
-            holders: vec![0; count],
-            hash: vec![None; count],
-            cached: BTreeMap::new(),
-            evictions: 0,
-        }
-    }
-
-    fn take(&mut self) -> u32 {
-        let id = self.free.pop_front().unwrap();
-        if let Some(hash) = self.hash[id as usize].take() {
-            self.cached.get_mut(&hash).unwrap().retain(|&b| b != id);
-            self.evictions += 1;
-        }
-        self.holders[id as usize] = 1;
-        id
-    }
-
-    fn lookup(&self, hash: u64) -> Option<u32> {
-        self.cached.get(&hash)?.first().copied()
-    }
-
-    fn touch(&mut self, id: u32) {
-        self.free.retain(|&b| b != id);
-        self.holders[id as usize] += 1;
-    }
-
-    fn register(&mut self, id: u32, hash: u64) {
-        self.hash[id as usize] = Some(hash);
-        self.cached.entry(hash).or_default().push(id);
-    }
-
-    fn release(&mut self, blocks: &mut Vec<u32>) {
-        for id in blocks.drain(..).rev() {
-            self.holders[id as usize] -= 1;
-            if self.holders[id as usize] == 0 {
-                match self.hash[id as usize] {
-                    Some(_) => self.free.push_back(id),
-                    None => self.free.push_front(id),
-                }
-            }
-        }
-    }
-}
 
 struct Job {
     kept: Kept,
