@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Runs one experiment on the simulator and on fake servers of the same engine model in real time, under load, and prints the
-# summary metrics of both with the difference. Wants a quiet machine: exit status 1 when one differs by more than 5 %.
+# summary metrics of both with the difference. Wants a quiet machine: exit status 1 when one differs by more than 5 %. Servers have
+# their adapters in memory from the canary on, and the simulator reads them first: with few requests that shows in the tails.
 #   scripts/live_agreement.sh [--rate RPS] [--requests N]
 #   --rate      requests per second over two replicas (default 12)
 #   --requests  requests of each of the two arms (default 600)
 # Reads target/release/acb, or what ACB names.
 set -euo pipefail
 
-usage() { sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 rate=12 requests=600
 while [[ $# -gt 0 ]]; do
