@@ -75,7 +75,7 @@ pub enum Command {
     ServeFake(ServeFakeArgs),
     /// Find the constants of a latency profile from what a client sees of a server.
     ///
-    /// Nine micro-benchmarks, non-negative least squares in stages, and a run that is not fitted on. The server is one
+    /// Ten micro-benchmarks, non-negative least squares in stages, and a run that is not fitted on. The server is one
     /// in this process whose constants are hidden from the fit and shown beside it afterwards. Exit status 1 when the
     /// mean E2E error of the hold-out is 15 % or more: such a profile is not called calibrated.
     Calibrate(CalibrateArgs),

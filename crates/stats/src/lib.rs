@@ -8,6 +8,7 @@ mod goodness;
 mod histogram;
 mod interval;
 mod multiplicity;
+mod non_negative;
 mod normal;
 mod proportion;
 mod quantile;
@@ -21,6 +22,7 @@ pub use goodness::{KsTest, kolmogorov_smirnov, unit_gamma_cdf};
 pub use histogram::Histogram;
 pub use interval::Interval;
 pub use multiplicity::{benjamini_hochberg, blocks_needed, hochberg, holm};
+pub use non_negative::non_negative_least_squares;
 pub use proportion::{clopper_pearson, wilson};
 pub use quantile::{
     QuantileInterval, order_statistic_interval, quantile_inverted, quantile_linear, samples_needed,

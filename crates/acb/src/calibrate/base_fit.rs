@@ -7,6 +7,7 @@
 use super::constants::LEAST_SHARE;
 use super::equation::{Counts, Equation};
 use super::linear::{Column, Known, Right, solve, value_of};
+use std::collections::BTreeSet;
 
 /// Unknowns, in the order in which they keep an effect that can't be told apart. All are ns.
 pub const NAMES: [&str; 8] = [
@@ -29,7 +30,7 @@ const ROWS: [f64; 4] = [0.25, 1.0, 2.0, 4.0];
 const ROUNDS: usize = 40;
 
 /// Which part of a step is the longer one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Longer {
     Weights,
     Arithmetic,
@@ -88,7 +89,8 @@ fn factors(step: &Counts, longer: Longer) -> [f64; NAMES.len()] {
 /// Fits to the equations that have no adapter.
 pub fn fit_base(equations: &[&Equation]) -> BaseFit {
     let guesses = GUESSES.iter().flat_map(|&tokens| ROWS.iter().map(move |&row| (tokens, row)));
-    let fits = guesses.map(|guess| settle(equations, guess));
+    let mut seen = BTreeSet::new();
+    let fits = guesses.map(|guess| settle(equations, guess, &mut seen));
     let errors = |fit: &BaseFit| -> f64 {
         let error = |e: &&Equation| ((fit.predict_ns(&e.steps) - e.measured_ns) * e.weight()).powi(2);
         equations.iter().map(error).sum()
@@ -96,20 +98,24 @@ pub fn fit_base(equations: &[&Equation]) -> BaseFit {
     let best = fits.map(|fit| (errors(&fit), fit)).min_by(|a, b| a.0.total_cmp(&b.0));
     let best = best.expect("there are guesses").1;
     // With nothing to hide behind, which step is on which side is chance, and what is told apart by it too.
-    if best.hides_nothing() { settle(equations, (0.0, 1.0)) } else { best }
+    if best.hides_nothing() { settle(equations, (0.0, 1.0), &mut BTreeSet::new()) } else { best }
 }
 
-fn settle(equations: &[&Equation], (guess, row): (f64, f64)) -> BaseFit {
+/// For each step of each equation, which part is the longer one.
+type Sides = Vec<Vec<Longer>>;
+
+/// Goes on until no step changes side, or to sides from which another guess has gone on already.
+fn settle(equations: &[&Equation], (guess, row): (f64, f64), seen: &mut BTreeSet<Sides>) -> BaseFit {
     let first = |step: &Counts| {
         let tokens = step.prefill_tokens + row * step.rows;
         if tokens >= guess { Longer::Arithmetic } else { Longer::Weights }
     };
-    let mut sides: Vec<Vec<Longer>> = equations.iter().map(|e| e.steps.iter().map(first).collect()).collect();
+    let mut sides: Sides = equations.iter().map(|e| e.steps.iter().map(first).collect()).collect();
     let mut fit = solve_with(equations, &sides);
     for _ in 0..ROUNDS {
-        let next: Vec<Vec<Longer>> =
+        let next: Sides =
             equations.iter().map(|e| e.steps.iter().map(|step| fit.longer(step)).collect()).collect();
-        if next == sides {
+        if !seen.insert(next.clone()) {
             break;
         }
         sides = next;

@@ -13,6 +13,8 @@ const SHORT: u32 = 16;
 const MOST_COMPANY_TOKENS: u64 = 140_000;
 /// Longest chain of probes beside one lead.
 const CHAIN: usize = 64;
+/// How many wait for a slot while others run. Each costs less than a microsecond a step, so that it takes many.
+const WAITING: [u32; 3] = [0, 256, 2048];
 
 /// What limits scenes.
 #[derive(Clone, Copy, Debug)]
@@ -134,6 +136,19 @@ impl Bench {
         let stage = if adapters == 1 { Stage::FirstAdapter } else { Stage::MoreAdapters };
         // Five costs share these times: each has to be surer than those of the base model.
         script.company(&groups, GAPS * self.repeats.div_ceil(8), stage);
+    }
+
+    /// What it costs that requests of an adapter wait for a slot while all slots are used.
+    pub fn waiting(&self, script: &mut Script, adapters: u32) {
+        let (slots, gaps) = (self.engine.slots, GAPS * self.repeats.div_ceil(4));
+        let can_wait = self.engine.passes_over && adapters > slots && slots < self.engine.max_running;
+        if !can_wait || !self.fits(slots, SHORT + gaps) {
+            return;
+        }
+        let leads: Vec<Group> = (0..slots).map(|adapter| group(1, SHORT, Some(adapter))).collect();
+        for requests in WAITING {
+            script.waiting(&leads, &group(requests, SHORT, Some(slots)), gaps);
+        }
     }
 
     /// What it costs to bring adapters into their slots. Comes before anything else asks for one.

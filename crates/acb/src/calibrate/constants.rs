@@ -127,6 +127,10 @@ fn no_effect(name: &str) -> &'static str {
         "lora_rank_exponent" => {
             "max_lora_rank was the same in every start; measure a second server with another"
         }
+        "skipped_request_us" => {
+            "no request waited for a slot while others ran: only vLLM's scheduler passes such over, and it takes more \
+             adapters, and more running requests, than slots"
+        }
         _ => "no request had an adapter; give the server slots and adapters",
     }
 }

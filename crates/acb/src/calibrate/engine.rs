@@ -12,6 +12,8 @@ pub struct EngineShape {
     pub budget: u32,
     /// Most prompt tokens of one request in a step while others exist.
     pub long_prefill: Option<u32>,
+    /// Whether the scheduler looks in every step at each waiting request whose adapter can have no slot (vLLM).
+    pub passes_over: bool,
     /// Adapter slots.
     pub slots: u32,
     /// Rank that each is sized for.
@@ -44,6 +46,7 @@ impl EngineShape {
                 mixes: true,
                 budget: vllm.max_num_batched_tokens,
                 long_prefill: Some(vllm.long_prefill_token_threshold).filter(|&cap| cap > 0),
+                passes_over: true,
                 slots: vllm.max_loras,
                 max_rank: vllm.max_lora_rank,
                 base_takes_slot: false,
@@ -62,6 +65,7 @@ impl EngineShape {
                 mixes: false,
                 budget: sglang.chunked_prefill_size.unwrap_or(u32::MAX).min(sglang.max_prefill_tokens),
                 long_prefill: None,
+                passes_over: false,
                 slots: if sglang.enable_lora { sglang.max_loras_per_batch } else { 0 },
                 max_rank: sglang.max_lora_rank,
                 base_takes_slot: true,

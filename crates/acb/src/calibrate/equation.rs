@@ -18,6 +18,8 @@ pub enum Stage {
     FirstAdapter,
     /// Requests of several adapters.
     MoreAdapters,
+    /// Requests wait for a slot while others run.
+    Waiting,
     /// Adapters that are not in a slot.
     Loads,
 }
@@ -41,6 +43,8 @@ pub struct Counts {
     pub context_tokens: f64,
     /// Distinct adapters.
     pub adapters: f64,
+    /// Waiting requests that the scheduler passes over, since all slots are used and their adapter is in none.
+    pub skipped: f64,
 }
 
 impl Counts {

@@ -132,15 +132,9 @@ impl Fit {
         all.push(Constant::given("weight_bytes", known.weight_bytes as f64, configured));
         all.push(Constant::given("kv_bytes_per_token", known.kv_bytes_per_token as f64, configured));
         all.push(slot_bytes(known, pools));
-        let unasked =
-            "no probe leaves requests waiting for a slot while others run, which is when it is paid";
-        all.push(Constant::hidden(UNASKED, 0.0, unasked.to_owned()));
         all
     }
 }
-
-/// What the nine probes never make a server pay.
-pub(super) const UNASKED: &str = "skipped_request_us";
 
 /// Bytes of one rank of a slot: by how much the KV memory shrinks from one start to another that sets more ranks aside.
 fn slot_bytes(known: &Known, pools: &[(EngineShape, u64)]) -> Constant {

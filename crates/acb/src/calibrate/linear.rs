@@ -1,7 +1,7 @@
 //! Linear least squares with named unknowns that can't be negative, and what can be known of each.
 
 use super::equation::Equation;
-use super::nnls::nnls;
+use acb_stats::non_negative_least_squares;
 use nalgebra::{DMatrix, DVector};
 
 /// One unknown: what it is multiplied with in each equation.
@@ -72,7 +72,7 @@ pub fn solve(columns: &[Column], right: &Right) -> Vec<Known> {
     let a = DMatrix::from_columns(&kept.iter().map(|&j| weighted[j].clone()).collect::<Vec<_>>());
     let sums = right.sums.iter().zip(&right.weights).map(|(sum, weight)| sum * weight);
     let b = DVector::from_iterator(right.sums.len(), sums);
-    let values = nnls(&a, &b);
+    let values = non_negative_least_squares(&a, &b);
     let variance = (&b - &a * &values).norm_squared() / (b.len().saturating_sub(kept.len()).max(1)) as f64;
     for ((&j, &value), spread) in kept.iter().zip(values.iter()).zip(spreads(&a)) {
         let half_width = Z * (variance * spread).sqrt();
@@ -104,6 +104,7 @@ pub fn value_of(known: &Known) -> f64 {
 /// Marks the columns that have something of their own beside those before them.
 fn independence(columns: &[Column], weighted: &[DVector<f64>]) -> Vec<Known> {
     let mut kept: Vec<(usize, DVector<f64>)> = Vec::new();
+    let mut basis: Vec<DVector<f64>> = Vec::new();
     let mut known = Vec::new();
     for (j, column) in weighted.iter().enumerate() {
         let length = column.norm();
@@ -112,13 +113,14 @@ fn independence(columns: &[Column], weighted: &[DVector<f64>]) -> Vec<Known> {
             continue;
         }
         let unit = column / length;
-        let shares = shares_of(&unit, &kept);
-        let own =
-            kept.iter().zip(&shares).fold(unit.clone(), |left, (other, share)| left - &other.1 * *share);
+        // Twice, since the first pass leaves errors of rounding that are large beside a small rest.
+        let own = beside(&beside(&unit, &basis), &basis);
         if own.norm() > OWN {
+            basis.push(own.normalize());
             kept.push((j, unit));
             known.push(Known::Value { value: 0.0, half_width: 0.0, share: 0.0 });
         } else {
+            let shares = shares_of(&unit, &kept);
             let others = kept.iter().zip(shares.iter()).filter(|(_, share)| share.abs() > 1e-3);
             known.push(Known::OneWith(others.map(|((j, _), _)| columns[*j].name).collect()));
         }
@@ -126,11 +128,14 @@ fn independence(columns: &[Column], weighted: &[DVector<f64>]) -> Vec<Known> {
     known
 }
 
-/// The combination of the columns kept so far that comes nearest to this one.
+/// What is left of a column without its parts along these directions.
+fn beside(column: &DVector<f64>, basis: &[DVector<f64>]) -> DVector<f64> {
+    basis.iter().fold(column.clone(), |left, direction| &left - direction * direction.dot(&left))
+}
+
+/// The combination of the columns kept so far that comes nearest to this one. There is one: a first column has all of its
+/// own.
 fn shares_of(unit: &DVector<f64>, kept: &[(usize, DVector<f64>)]) -> Vec<f64> {
-    if kept.is_empty() {
-        return Vec::new();
-    }
     let before = DMatrix::from_columns(&kept.iter().map(|(_, unit)| unit.clone()).collect::<Vec<_>>());
     let solved =
         before.svd(true, true).solve(unit, 1e-12).expect("both sides of the decomposition are there");

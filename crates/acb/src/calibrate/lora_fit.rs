@@ -6,7 +6,7 @@ use super::equation::{Counts, Equation, SlotCounts};
 use super::linear::{Column, Known, Right, least_squares, solve, value_of};
 
 /// Unknowns, the exponents last. Costs are ns.
-pub const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 10] = [
     "lora_step_ms",
     "lora_adapter_ms",
     "lora_row_us",
@@ -14,11 +14,12 @@ pub const NAMES: [&str; 9] = [
     "lora_prefill_token_us",
     "lora_slot_ms",
     "lora_row_slot_us",
+    "skipped_request_us",
     "lora_adapter_exponent",
     "lora_rank_exponent",
 ];
 /// Of them, those that an equation is linear in.
-const LINEAR: usize = 7;
+const LINEAR: usize = 8;
 /// Rank at which the cost of an adapter is stated.
 const USUAL_RANK: f64 = 16.0;
 /// Largest exponents that are tried.
@@ -69,6 +70,7 @@ fn factors(step: &Counts, slots: SlotCounts, exponents: Exponents) -> [f64; LINE
         step.lora_prefill_tokens,
         slots.slots,
         step.lora_rows * slots.slots,
+        step.skipped,
     ]
 }
 
@@ -133,8 +135,8 @@ fn with_exponents(
         Column { name, factors: equations.iter().map(one).collect() }
     };
     let mut all = columns(equations, exponents);
-    all.push(slope(NAMES[7], &|step, _| step.adapters.max(1.0).ln()));
-    all.push(slope(NAMES[8], &|_, slots| (slots.max_rank / USUAL_RANK).ln()));
+    all.push(slope(NAMES[LINEAR], &|step, _| step.adapters.max(1.0).ln()));
+    all.push(slope(NAMES[LINEAR + 1], &|_, slots| (slots.max_rank / USUAL_RANK).ln()));
     // So shifted that the solution is the one that was found, with the exponents themselves as the last two unknowns.
     for (row, sum) in right.sums.iter_mut().enumerate() {
         *sum += exponents.adapters * all[LINEAR].factors[row] + exponents.rank * all[LINEAR + 1].factors[row];

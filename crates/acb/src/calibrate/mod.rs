@@ -1,6 +1,6 @@
 //! Calibration: the constants of a latency profile from what a client sees of a server.
 //!
-//! Nine micro-benchmarks behind one interface ([`server::Server`]: a plan of requests in, observations out), non-negative
+//! Ten micro-benchmarks behind one interface ([`server::Server`]: a plan of requests in, observations out), non-negative
 //! least squares in stages, and a run that was not fitted on. It neither looks into the server nor knows what it is: the
 //! server in this process ([`hidden::Hidden`]) and one over a network are measured by the same code.
 
@@ -16,7 +16,6 @@ mod holdout;
 mod linear;
 mod load_fit;
 mod lora_fit;
-mod nnls;
 mod profile_file;
 mod scene;
 pub mod server;
@@ -250,7 +249,10 @@ fn measure(
     let scripts: [(&'static str, bool, Write<'_>); 3] = [
         ("adapter loads", with_adapters, &|script| bench.loads(script, &known.adapters)),
         ("base model", true, &|script| bench.base(script)),
-        ("adapters", with_adapters, &|script| lora.lora(script)),
+        ("adapters", with_adapters, &|script| {
+            lora.lora(script);
+            bench.waiting(script, known.adapters.len() as u32);
+        }),
     ];
     let mut measured = Measured { equations: Vec::new(), kv_tokens, plans: Vec::new(), seconds: 0.0 };
     let mut texts = FIRST_TEXT;

@@ -4,6 +4,8 @@
 //! - *Probes*: some requests decode all the time (the *lead*), and short-lived ones with an answer of one token come one group
 //!   after another. The lead's tokens stamp the steps in which a probe's prompt was computed, so that network and front end,
 //!   which shift all tokens alike, drop out.
+//! - *Waiting*: a company has all adapter slots, and requests of another adapter wait until one of it ends. A request of the
+//!   base model, sent after them, marks by its token from when they do.
 //! - *Alone*: one request at a time on an idle server; what the steps don't explain is network and front end.
 
 use super::engine::EngineShape;
@@ -15,6 +17,9 @@ use std::ops::Range;
 
 /// Time between two scenes.
 const PAUSE: Nanos = Nanos::from_millis(100);
+
+/// Steps that a company decodes beside those that are read, until those who shall wait for it have come.
+const COMING: u32 = 200;
 
 /// Like requests.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +50,7 @@ pub enum Brings {
 enum Scene {
     Company { asks: Range<usize>, stage: Stage },
     Probes { lead: Range<usize>, groups: Vec<(Range<usize>, Brings)>, stage: Stage },
+    Waiting { company: Range<usize>, waiting: Range<usize>, marker: usize },
     Alone { asks: Range<usize> },
 }
 
@@ -110,18 +116,24 @@ impl Script {
         let answer = probes.iter().map(steps).sum::<u32>() + 40;
         let lead = self.push(self.next_start(), lead, answer);
         let mut groups = Vec::new();
-        let mut start = self.asks[lead.start].start;
-        let (Start::After { wait, .. } | Start::At(wait)) = &mut start;
-        *wait += PAUSE;
+        let mut start = later(self.asks[lead.start].start);
         for probe in probes {
             let asks = self.push(start, probe, 1);
             start = Start::After { ask: asks.start, wait: Nanos::ZERO };
             groups.push((asks, probe.brings));
         }
-        // The next scene waits for the last request of this one, which has to be the lead's end.
-        let last = Group { requests: 1, prompt_tokens: 16, adapter: None, brings: Brings::Nothing };
-        self.push(Start::After { ask: lead.start, wait: PAUSE }, &last, 1);
+        self.push(Start::After { ask: lead.start, wait: PAUSE }, &ONE, 1);
         self.scenes.push(Scene::Probes { lead, groups, stage });
+    }
+
+    /// Requests that decode together for about `gaps` steps while others wait until one of them ends.
+    pub fn waiting(&mut self, company: &[Group], waiting: &Group, gaps: u32) {
+        let start = self.next_start();
+        let company = self.push_all(start, company, gaps + COMING);
+        let waiting = self.push(later(start), waiting, 1);
+        let marker = self.push(later(later(start)), &ONE, 1).start;
+        self.push(Start::After { ask: company.start, wait: PAUSE }, &ONE, 1);
+        self.scenes.push(Scene::Waiting { company, waiting, marker });
     }
 
     /// One request after the other on an idle server.
@@ -140,6 +152,16 @@ impl Script {
     }
 }
 
+/// A request that the base model answers at once. The next scene waits for the last request of the one before, so such a
+/// one comes after the end of a scene whose last request ends early.
+const ONE: Group = Group { requests: 1, prompt_tokens: 16, adapter: None, brings: Brings::Nothing };
+
+fn later(mut start: Start) -> Start {
+    let (Start::After { wait, .. } | Start::At(wait)) = &mut start;
+    *wait += PAUSE;
+    start
+}
+
 struct Reader<'a> {
     script: &'a Script,
     replies: &'a [Reply],
@@ -154,6 +176,9 @@ impl Reader<'_> {
                     self.probe(lead.clone(), asks.clone(), *brings, *stage)
                 };
                 merged(groups.iter().filter_map(read))
+            }
+            Scene::Waiting { company, waiting, marker } => {
+                self.waiting(company.clone(), waiting.clone(), *marker).into_iter().collect()
             }
             Scene::Alone { asks } => merged(asks.clone().map(|ask| self.alone(ask))),
         }
@@ -195,13 +220,33 @@ impl Reader<'_> {
     }
 
     fn company(&self, asks: Range<usize>, stage: Stage) -> Option<Equation> {
-        let (from, until) = self.together(asks.clone())?;
+        let span = self.together(asks.clone())?;
+        self.mean_step(asks, span, stage)
+    }
+
+    /// The mean of the steps from one token of these to another, while all of them decode.
+    fn mean_step(&self, asks: Range<usize>, (from, until): (Nanos, Nanos), stage: Stage) -> Option<Equation> {
         let gaps = self.tokens(asks.start).iter().filter(|&&token| token > from && token <= until).count();
         let gaps = u32::try_from(gaps).ok().filter(|&gaps| gaps > 0).map(f64::from)?;
         let mut mean = self.decoding(asks, from);
         mean.context_tokens += mean.rows * (gaps - 1.0) / 2.0;
         let mut equation = self.equation(stage, vec![mean], until - from);
         (equation.measured_ns, equation.times) = (equation.measured_ns / gaps, gaps);
+        Some(equation)
+    }
+
+    /// `None` when not all of them waited as long as the company was whole.
+    fn waiting(&self, company: Range<usize>, waiting: Range<usize>, marker: usize) -> Option<Equation> {
+        let (from, until) = self.together(company.clone())?;
+        // Requests are taken in the order in which they come: all are there when the marker has its token.
+        let from = from.max(self.replies[marker].first);
+        let stamps = self.tokens(company.start);
+        let from = *stamps.get(stamps.partition_point(|&stamp| stamp < from))?;
+        if waiting.clone().any(|ask| self.replies[ask].first <= until) {
+            return None;
+        }
+        let mut equation = self.mean_step(company, (from, until), Stage::Waiting)?;
+        equation.steps[0].skipped = waiting.len() as f64;
         Some(equation)
     }
 

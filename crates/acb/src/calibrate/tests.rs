@@ -1,6 +1,5 @@
 //! Calibrations of servers whose constants are hidden.
 
-use super::fit::UNASKED;
 use super::hidden::{FrontEnd, Hidden};
 use super::server::AdapterFile;
 use super::*;
@@ -30,8 +29,7 @@ fn everything_costs() -> Profile {
         load_gpu_ms_per_mb: 0.06,
         load_cpu_ms: 30.0,
         load_cpu_ms_per_mb: 2.0,
-        // No probe asks for it.
-        skipped_request_us: 0.0,
+        skipped_request_us: 0.5,
         ..acb_sim::profile("llama-3.1-8b-vllm-0.8.5").unwrap()
     }
 }
@@ -55,6 +53,9 @@ fn sglang(max_loras_per_batch: u32, max_lora_rank: u32) -> EngineSpec {
 }
 
 type Engine = fn(u32, u32) -> EngineSpec;
+
+/// Both engines, each with what it never pays.
+const ENGINES: [(Engine, &[&str]); 2] = [(vllm, &[]), (sglang, &["skipped_request_us"])];
 
 /// Slots and rank of each start: the first is the profile's.
 const STARTS: [(u32, u32); 3] = [(8, 16), (16, 16), (8, 64)];
@@ -123,7 +124,6 @@ fn check(outcome: &Outcome, most: f64, hidden: &[&str]) {
         all.iter().all(|name| found.iter().any(|c| c.name == **name)) && all.len() == found.len(),
         "{all:?}"
     );
-    let hidden = [hidden, &[UNASKED]].concat();
     assert_eq!(named(outcome, Status::NotIdentifiable), hidden);
     for constant in found.iter().filter(|c| c.status != Status::NotIdentifiable) {
         let error = error(outcome, constant);
@@ -143,12 +143,12 @@ const GIVEN: [&str; 2] = ["weight_bytes", "kv_bytes_per_token"];
 
 #[test]
 fn without_noise_every_constant_of_either_engine_is_found_within_half_a_percent() {
-    for engine in [vllm as Engine, sglang] {
+    for (engine, unpaid) in ENGINES {
         for seed in 1..=4 {
             let outcome = calibrated(perturbed(seed, 0.0), engine, &STARTS, 8);
-            check(&outcome, 0.005, &[]);
+            check(&outcome, 0.005, unpaid);
             assert_eq!(
-                named(&outcome, Status::Identified).len() + GIVEN.len() + [UNASKED].len(),
+                named(&outcome, Status::Identified).len() + GIVEN.len() + unpaid.len(),
                 outcome.found.constants.len()
             );
             assert_eq!(named(&outcome, Status::Given), GIVEN);
@@ -159,10 +159,10 @@ fn without_noise_every_constant_of_either_engine_is_found_within_half_a_percent(
 
 #[test]
 fn with_two_percent_of_noise_every_constant_of_either_engine_is_found_within_five_percent() {
-    for engine in [vllm as Engine, sglang] {
+    for (engine, unpaid) in ENGINES {
         for seed in 11..=13 {
             let outcome = calibrated(perturbed(seed, 0.02), engine, &STARTS, 48);
-            check(&outcome, 0.05, &[]);
+            check(&outcome, 0.05, unpaid);
             assert!(outcome.found.calibrated && outcome.found.hold_out.mean_e2e_error < 0.02);
         }
     }
@@ -170,9 +170,9 @@ fn with_two_percent_of_noise_every_constant_of_either_engine_is_found_within_fiv
 
 #[test]
 fn one_start_can_not_tell_apart_what_depends_on_slots_and_rank() {
-    for engine in [vllm as Engine, sglang] {
+    for (engine, unpaid) in ENGINES {
         let outcome = calibrated(perturbed(5, 0.0), engine, &STARTS[..1], 8);
-        let hidden = ["lora_slot_ms", "lora_row_slot_us", "lora_rank_exponent", UNASKED];
+        let hidden = [&["lora_slot_ms", "lora_row_slot_us"], unpaid, &["lora_rank_exponent"]].concat();
         assert_eq!(named(&outcome, Status::NotIdentifiable), hidden);
         assert_eq!(named(&outcome, Status::Given), [GIVEN[0], GIVEN[1], "lora_bytes_per_rank"]);
         // Their sums are found, so that the profile is right for this start.
@@ -200,7 +200,7 @@ fn arithmetic_that_always_hides_and_arithmetic_that_never_hides_are_named() {
     // Decoding 256 requests never takes longer than reading the weights, and SGLang decodes in steps of its own.
     let hides = Profile { decode_compute_us: 20.0, ..everything_costs() };
     let outcome = calibrated(Hidden::new(hides, memory(), 0.0), sglang, &STARTS, 8);
-    check(&outcome, 0.005, &["decode_compute_us"]);
+    check(&outcome, 0.005, &["decode_compute_us", "skipped_request_us"]);
     // Without the reading of weights there is nothing to hide behind: only sums of arithmetic and other costs show.
     for decode_compute_us in [0.0, 30.0] {
         let never = Profile { weight_read_ms: 0.0, decode_compute_us, ..everything_costs() };
@@ -208,6 +208,26 @@ fn arithmetic_that_always_hides_and_arithmetic_that_never_hides_are_named() {
         outcome.truth.decode_row_us += decode_compute_us;
         check(&outcome, 0.005, &["weight_read_ms", "decode_compute_us"]);
     }
+}
+
+#[test]
+fn waiting_requests_that_cost_nothing_are_found_to_cost_nothing() {
+    let free = Profile { skipped_request_us: 0.0, ..everything_costs() };
+    let outcome = calibrated(Hidden::new(free, memory(), 0.02), vllm, &STARTS[..1], 24);
+    let found = outcome.found.constants.iter().find(|c| c.name == "skipped_request_us").unwrap();
+    assert_eq!(found.status, Status::Negligible, "{found:?}");
+    assert!(found.value < 0.02, "a twenty-fifth of what it costs elsewhere: {found:?}");
+}
+
+#[test]
+fn without_an_adapter_more_than_slots_nobody_waits_and_the_reason_says_so() {
+    let all = |max_loras, max_lora_rank| {
+        EngineSpec::Vllm(VllmSpec { max_loras, max_lora_rank, ..VllmSpec::default() })
+    };
+    let outcome = calibrated(perturbed(8, 0.0), all, &[(24, 16)], 2);
+    let found = outcome.found.constants.iter().find(|c| c.name == "skipped_request_us").unwrap();
+    assert_eq!(found.status, Status::NotIdentifiable);
+    assert!(found.why.as_ref().unwrap().contains("more adapters, and more running requests, than slots"));
 }
 
 #[test]

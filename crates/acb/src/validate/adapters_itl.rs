@@ -1,7 +1,7 @@
 //! Time between tokens over the number of distinct adapters, at one concurrency.
 
 use super::bench::{Ask, serve, side_by_side};
-use super::fit::{non_negative_least_squares, rounded};
+use super::fit::{costs_of, rounded};
 use super::{Case, Row, smape};
 use acb_sim::{CacheCondition, ClusterSpec, EngineSpec, KvSpec, Profile, ProfileSpec, VllmSpec};
 use acb_types::Seed;
@@ -133,7 +133,7 @@ pub(super) fn fit_qwen(base: &Profile, llama: &Profile) -> Profile {
         (terms.map(|term| term / itl_ms), (itl_ms - fixed_ms) / itl_ms)
     };
     let equations: Vec<_> = fitted.map(equation).collect();
-    let [row, adapter] = non_negative_least_squares(&equations);
+    let [row, adapter] = costs_of(&equations);
     Profile {
         lora_step_ms: llama.lora_step_ms,
         lora_slot_ms: llama.lora_slot_ms,

@@ -10,6 +10,8 @@ use super::adapters_itl;
 use super::multi_lora::Simulated;
 use super::runs::{Measured, SEED, halves};
 use acb_sim::Profile;
+use acb_stats::non_negative_least_squares;
+use nalgebra::{DMatrix, DVector};
 use serde::Serialize;
 
 /// What both fits give.
@@ -36,8 +38,6 @@ pub struct Fit {
 
 /// Terms of the LoRA cost, in ms: fixed, a slot, an adapter, a row, a row and slot, a request passed over.
 const TERMS: usize = 6;
-/// Rounds of the descent; six terms settle long before.
-const ROUNDS: usize = 3000;
 
 /// Fits both profiles. What was measured by itself (base step, loads, memory) is taken from the profiles that ship.
 ///
@@ -80,7 +80,7 @@ fn fit_with(base: &Profile, runs: &[Measured], (distinct, ranks): (f64, f64)) ->
             (terms(run, &bare).map(|term| term / run.itl_ms), known / run.itl_ms)
         })
         .collect();
-    let [step, slot, adapter, row, row_slot, skipped] = non_negative_least_squares(&equations);
+    let [step, slot, adapter, row, row_slot, skipped] = costs_of(&equations);
     let constants = Profile {
         lora_step_ms: rounded(step, 3),
         lora_slot_ms: rounded(slot, 4),
@@ -147,44 +147,17 @@ fn relative_error(run: &Measured, profile: &Profile) -> f64 {
     (known_ms(run, profile) + lora) / run.itl_ms - 1.0
 }
 
-/// Coordinate descent on the normal equations; every unknown stays at least zero.
-pub(super) fn non_negative_least_squares<const N: usize>(equations: &[([f64; N], f64)]) -> [f64; N] {
-    let mut gram = [[0.0; N]; N];
-    let mut right = [0.0; N];
-    for (terms, value) in equations {
-        for i in 0..N {
-            right[i] += terms[i] * value;
-            for j in 0..N {
-                gram[i][j] += terms[i] * terms[j];
-            }
-        }
-    }
-    let mut unknown = [0.0; N];
-    for _ in 0..ROUNDS {
-        for i in 0..N {
-            let slope: f64 = right[i] - (0..N).map(|j| gram[i][j] * unknown[j]).sum::<f64>();
-            unknown[i] = (unknown[i] + slope / gram[i][i]).max(0.0);
-        }
-    }
-    unknown
+/// The costs, none of them negative, with the least sum of squared errors over these (terms, value).
+pub(super) fn costs_of<const N: usize>(equations: &[([f64; N], f64)]) -> [f64; N] {
+    let terms = DMatrix::from_fn(equations.len(), N, |row, term| equations[row].0[term]);
+    let values = DVector::from_iterator(equations.len(), equations.iter().map(|(_, value)| *value));
+    let costs = non_negative_least_squares(&terms, &values);
+    std::array::from_fn(|term| costs[term])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn least_squares_find_the_costs_that_made_the_numbers_and_keep_the_others_at_zero() {
-        let truth = [2.0, 0.0, 0.5, 0.1, 0.03, 0.4];
-        let terms = |i: u32| {
-            let unit = |k: u64| acb_types::Seed(k).unit(u64::from(i));
-            [1.0, 10.0 * unit(1), 5.0 * unit(2), 30.0 * unit(3), 70.0 * unit(4), 3.0 * unit(5)]
-        };
-        let dot = |t: &[f64; TERMS]| t.iter().zip(truth).map(|(a, b)| a * b).sum::<f64>();
-        let equations: Vec<_> = (0..80).map(|i| (terms(i), dot(&terms(i)))).collect();
-        let found = non_negative_least_squares(&equations);
-        assert!(found.iter().zip(truth).all(|(a, b)| (a - b).abs() < 1e-3), "{found:?}");
-    }
 
     #[test]
     fn the_fit_explains_the_time_between_tokens_within_five_percent() {

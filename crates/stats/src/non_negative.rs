@@ -11,7 +11,7 @@ const TOLERANCE: f64 = 1e-12;
 /// # Panics
 /// When `a` and `b` differ in rows.
 #[must_use]
-pub fn nnls(a: &DMatrix<f64>, b: &DVector<f64>) -> DVector<f64> {
+pub fn non_negative_least_squares(a: &DMatrix<f64>, b: &DVector<f64>) -> DVector<f64> {
     assert_eq!(a.nrows(), b.len(), "one right side for each equation");
     let lengths: Vec<f64> = a.column_iter().map(|column| column.norm()).collect();
     let mut scaled = a.clone();
@@ -75,7 +75,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn check(rows: usize, a: &[f64], b: &[f64], expected: &[f64]) {
-        let found = nnls(&DMatrix::from_row_slice(rows, expected.len(), a), &DVector::from_row_slice(b));
+        let (a, b) = (DMatrix::from_row_slice(rows, expected.len(), a), DVector::from_row_slice(b));
+        let found = non_negative_least_squares(&a, &b);
         let close = found.iter().zip(expected).all(|(x, y)| (x - y).abs() < 1e-9);
         assert!(close, "{found} is not {expected:?}");
     }
@@ -102,7 +103,7 @@ mod tests {
         fn nothing_better_is_near(numbers in prop::collection::vec(-1.0f64..1.0, 40)) {
             let a = DMatrix::from_row_slice(8, 4, &numbers[..32]);
             let b = DVector::from_row_slice(&numbers[32..]);
-            let x = nnls(&a, &b);
+            let x = non_negative_least_squares(&a, &b);
             let slope = a.transpose() * (&b - &a * &x);
             for (value, slope) in x.iter().zip(slope.iter()) {
                 prop_assert!(*value >= 0.0);
