@@ -1,7 +1,7 @@
 //! Published cases as experiment files that ship with the program: `acb run --preset NAME`.
 //!
 //! A preset is one file of `experiments/published` and one line here. `acb validate` prints the errors of the same cases
-//! by name; a preset is what a reader runs, changes and looks into.
+//! by name; a preset is what a reader runs, changes and looks into. Its head says in what it differs from the case.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
@@ -116,7 +116,7 @@ impl Preset {
 mod tests {
     use super::*;
     use crate::spec::ExperimentSpec;
-    use crate::validate::CASES;
+    use crate::validate::{CASES, halved};
 
     /// Cases of `acb validate` without a preset, and why.
     const WITHOUT: [(&str, &str); 3] = [
@@ -135,11 +135,28 @@ mod tests {
 
     #[test]
     fn what_is_spelled_out_of_a_profile_is_that_profile_without_the_disk() {
-        let preset = Preset::named("s_lora_table_3").unwrap();
-        let (spec, _) = ExperimentSpec::from_text(preset.name, preset.text).unwrap();
-        let shipped = acb_sim::profile("llama-2-7b-a100-80").unwrap();
-        let without = acb_sim::Profile { load_cpu_ms: 0.0, load_cpu_ms_per_mb: 0.0, ..shipped };
-        assert_eq!(spec.cluster.latency_profile(), Some(without));
+        let shipped = |name| {
+            let shipped = acb_sim::profile(name).unwrap();
+            acb_sim::Profile { load_cpu_ms: 0.0, load_cpu_ms_per_mb: 0.0, ..shipped }
+        };
+        let check = |preset: &str, expected: acb_sim::Profile| {
+            let preset = Preset::named(preset).unwrap();
+            let (spec, _) = ExperimentSpec::from_text(preset.name, preset.text).unwrap();
+            assert_eq!(spec.cluster.latency_profile(), Some(expected), "{}", preset.name);
+        };
+        check("s_lora_table_3", shipped("llama-2-7b-a100-80"));
+        check("sglang_draining", shipped("llama-3.1-8b-a100-80"));
+        check("sglang_residency_cliff", halved(&shipped("llama-3.1-8b-h100")));
+        check("itl_over_adapters", shipped("llama-3.1-8b-vllm-0.8.5"));
+    }
+
+    #[test]
+    fn a_published_case_that_ships_is_not_cut_short() {
+        for preset in PRESETS {
+            let (spec, _) = ExperimentSpec::from_text(preset.name, preset.text).unwrap();
+            let unlimited = acb_sim::ClusterSpec::new(1, 1, "").limits.max_sim_seconds;
+            assert!(spec.cluster.limits.max_sim_seconds >= unlimited, "{}", preset.name);
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{Exit, print, print_json};
 use crate::cli::ValidateArgs;
 use crate::clock::Stopwatch;
-use crate::validate::{CASES, Case, ValidationDocument, fit, recorded, run};
+use crate::validate::{AgainstRecord, CASES, Case, Origin, ValidationDocument, fit, recorded};
 use miette::miette;
 
 /// Runs the command.
@@ -16,19 +16,30 @@ pub fn command(args: &ValidateArgs) -> miette::Result<Exit> {
         return Ok(Exit::Done);
     }
     if args.recorded {
-        show(args, &recorded())?;
+        show(args, &recorded(), Origin::Recorded)?;
         return Ok(Exit::Done);
     }
-    let (cases, watch) = (chosen(&args.cases)?, Stopwatch::start());
-    let document = run(&cases, |case| eprintln!("{case}: done after {:.1} s", watch.elapsed().as_secs_f64()));
-    show(args, &document)?;
+    let document = run(&chosen(&args.cases)?);
+    show(args, &document, Origin::Computed)?;
+    eprintln!("{}", AgainstRecord::of(&document, &recorded()));
     Ok(if document.failed == 0 { Exit::Done } else { Exit::Failed })
 }
 
-fn show(args: &ValidateArgs, document: &ValidationDocument) -> miette::Result<()> {
+/// One case after the other; each uses all processors.
+fn run(cases: &[&Case]) -> ValidationDocument {
+    let (watch, mut results) = (Stopwatch::start(), Vec::new());
+    for case in cases {
+        eprintln!("{}: running", case.name);
+        results.push(case.result());
+        eprintln!("{}: done after {:.1} s", case.name, watch.elapsed().as_secs_f64());
+    }
+    ValidationDocument::of(results)
+}
+
+fn show(args: &ValidateArgs, document: &ValidationDocument, origin: Origin) -> miette::Result<()> {
     match args.json {
         true => print_json(document),
-        false => print(&document.markdown()),
+        false => print(&document.markdown(origin)),
     }
 }
 

@@ -7,6 +7,7 @@ use acb_types::{
     Seed, Segment, SessionId, Slo, Stream, TaskId, TenantId, TrustGroupId, Truth,
 };
 use acb_workload::{Arrival, RequestSource};
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -131,6 +132,30 @@ pub fn serve_into(
     asks: impl Iterator<Item = Ask>,
     sink: &mut dyn Sink,
 ) -> RunTotals {
+    serve_from(spec, catalogue, &mut Source::new(asks, None), sink)
+}
+
+/// Serves the requests on one replica to the end of the last, so many at a time; `due_s` is not read.
+///
+/// # Panics
+/// When the cluster is impossible: a case of ours is wrong.
+pub fn serve_closed(
+    spec: &ClusterSpec,
+    catalogue: Catalogue,
+    (users, asks): (usize, impl Iterator<Item = Ask>),
+) -> Tally {
+    let mut tally = Tally::default();
+    let free = VecDeque::from(vec![Nanos(0); users]);
+    let totals = serve_from(spec, catalogue, &mut Source::new(asks, Some(free)), &mut tally);
+    Tally { end_s: totals.end.0 as f64 * 1e-9, ..tally }
+}
+
+fn serve_from(
+    spec: &ClusterSpec,
+    catalogue: Catalogue,
+    source: &mut dyn RequestSource,
+    sink: &mut dyn Sink,
+) -> RunTotals {
     let rank = match &spec.engine {
         EngineSpec::Vllm(vllm) => vllm.max_lora_rank,
         EngineSpec::Sglang(sglang) => sglang.max_lora_rank,
@@ -151,10 +176,7 @@ pub fn serve_into(
     };
     let policy = PolicySpec::LeastInFlight(LeastInFlightSpec::default());
     let mut router = Router::new(&policy, context).expect("the policy has no parameters");
-    let mut source = Source { asks, next: None, taken: 0 };
-    source.advance();
-    let run =
-        Run { cluster: &cluster, source: &mut source, router: &mut router, sink, mode: Service::Contended };
+    let run = Run { cluster: &cluster, source, router: &mut router, sink, mode: Service::Contended };
     run.run().expect("requests come in order of time")
 }
 
@@ -183,28 +205,31 @@ struct Source<I> {
     asks: I,
     next: Option<Ask>,
     taken: u64,
+    /// Closed loop: since when each user that sends next has been free. `None`: open, by the times of the asks.
+    free: Option<VecDeque<Nanos>>,
 }
 
 impl<I: Iterator<Item = Ask>> Source<I> {
-    fn advance(&mut self) {
-        self.next = self.asks.next();
+    fn new(mut asks: I, free: Option<VecDeque<Nanos>>) -> Self {
+        Self { next: asks.next(), asks, taken: 0, free }
     }
 }
 
 impl<I: Iterator<Item = Ask>> RequestSource for Source<I> {
     fn next_due(&self) -> Option<Nanos> {
-        self.next.map(|ask| Nanos::from_secs_f64(ask.due_s))
+        let ask = self.next?;
+        self.free.as_ref().map_or(Some(Nanos::from_secs_f64(ask.due_s)), |free| free.front().copied())
     }
 
     fn take(&mut self) -> Option<Arrival> {
-        let ask = self.next?;
-        let id = self.taken;
+        let (due, ask, id) = (self.next_due()?, self.next?, self.taken);
         self.taken += 1;
-        self.advance();
+        self.next = self.asks.next();
+        self.free.as_mut().and_then(VecDeque::pop_front);
         let request = Request {
             id: RequestId(id),
             ask: id,
-            due: Nanos::from_secs_f64(ask.due_s),
+            due,
             session: SessionId(id),
             turn: 0,
             tenant: TenantId(0),
@@ -219,7 +244,11 @@ impl<I: Iterator<Item = Ask>> RequestSource for Source<I> {
         Some(Arrival { truth: Truth { request: request.id, output_tokens: ask.answer }, request })
     }
 
-    fn ended(&mut self, _: RequestId, _: Nanos) {}
+    fn ended(&mut self, _: RequestId, now: Nanos) {
+        if let Some(free) = &mut self.free {
+            free.push_back(now);
+        }
+    }
 }
 
 /// Does `work` for every item over all processors; results are in the order of the items.

@@ -18,7 +18,9 @@ mod skipped;
 mod switching;
 
 pub use fit::{Fit, Fits, fit};
-pub use record::recorded;
+pub use page::Origin;
+pub use record::{AgainstRecord, recorded};
+pub use switching::halved;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,18 +61,42 @@ pub struct Row {
     pub what: String,
     /// Ours; null when it was not computed.
     pub ours: Option<f64>,
-    /// Theirs; null where the row is an error over many numbers.
+    /// What was published; null where that is not a number, or the row is an error over many numbers.
     pub theirs: Option<f64>,
     /// Relative error, or what the row says; null when there is none.
     pub error: Option<f64>,
-    /// Largest error that passes; null when the row is only shown.
+    /// Largest error that passes; null when the row is only shown, or has a bound.
     pub tolerance: Option<f64>,
+    /// What ours has to be, where the row is not about an error; else null.
+    pub bound: Option<Bound>,
     /// What came of it.
     pub verdict: Verdict,
     /// Why, where the numbers don't say it.
     pub note: Option<String>,
     /// Where a page shows it.
     pub shown_in: ShownIn,
+}
+
+/// What a number has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// So much or more.
+    AtLeast(f64),
+    /// More than that.
+    Above(f64),
+    /// Less than that.
+    Below(f64),
+}
+
+impl Bound {
+    fn holds(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(least) => value >= least,
+            Self::Above(most) => value > most,
+            Self::Below(least) => value < least,
+        }
+    }
 }
 
 /// Where a page shows a row.
@@ -113,6 +139,7 @@ impl Row {
             theirs: None,
             error: Some(error),
             tolerance: Some(tolerance),
+            bound: None,
             verdict,
             note: None,
             shown_in: ShownIn::Table,
@@ -124,9 +151,26 @@ impl Row {
         Self { tolerance: None, verdict: Verdict::Shown, ..Self::compare(what, ours, theirs, 0.0) }
     }
 
+    /// Ours alone: what was published is no number, or there is none.
+    fn alone(what: impl Into<String>, ours: f64) -> Self {
+        let error = Self::error(what, 0.0, 0.0);
+        Self { ours: Some(ours), error: None, tolerance: None, verdict: Verdict::Shown, ..error }
+    }
+
+    /// Ours against a bound.
+    fn bounded(what: impl Into<String>, ours: f64, bound: Bound) -> Self {
+        let verdict = if bound.holds(ours) { Verdict::Pass } else { Verdict::Fail };
+        Self { bound: Some(bound), verdict, ..Self::alone(what, ours) }
+    }
+
     fn skipped(what: impl Into<String>, why: &str) -> Self {
-        let none = Self { error: None, tolerance: None, ..Self::error(what, 0.0, 0.0) };
+        let none = Self { ours: None, ..Self::alone(what, 0.0) };
         Self { verdict: Verdict::Skipped, note: Some(why.to_owned()), ..none }
+    }
+
+    /// Beside what was published.
+    fn beside(self, theirs: f64) -> Self {
+        Self { theirs: Some(theirs), ..self }
     }
 
     /// One of many.
@@ -161,27 +205,22 @@ pub struct ValidationDocument {
     pub failed: u64,
 }
 
-/// Runs cases, one after the other; each uses all processors. `done` is told the name of each when it is over.
-pub fn run(cases: &[&Case], done: impl Fn(&str)) -> ValidationDocument {
-    let result = |case: &&Case| {
-        let rows = (case.run)();
-        done(case.name);
-        CaseResult { name: case.name.to_owned(), source: case.source.to_owned(), rows }
-    };
-    let cases: Vec<CaseResult> = cases.iter().map(result).collect();
-    let rows = cases.iter().flat_map(|case| &case.rows);
-    let failed = rows.filter(|row| row.verdict == Verdict::Fail).count() as u64;
-    ValidationDocument { inputs: record::inputs(), cases, failed }
+impl Case {
+    /// Runs it on all processors. Says on stderr how far it is when it takes long.
+    #[must_use]
+    pub fn result(&self) -> CaseResult {
+        CaseResult { name: self.name.to_owned(), source: self.source.to_owned(), rows: (self.run)() }
+    }
 }
 
-/// A ratio that has to be large; its shortfall is the error.
-fn least(what: &str, ratio: f64, least: f64) -> Row {
-    Row { ours: Some(ratio), theirs: Some(least), ..Row::error(what, (1.0 - ratio / least).max(0.0), 0.0) }
-}
-
-/// A ratio that has to be small; what it is above is the error.
-fn most(what: &str, ratio: f64, most: f64) -> Row {
-    Row { ours: Some(ratio), theirs: Some(most), ..Row::error(what, (ratio / most - 1.0).max(0.0), 0.0) }
+impl ValidationDocument {
+    /// What came of these cases.
+    #[must_use]
+    pub fn of(cases: Vec<CaseResult>) -> Self {
+        let rows = cases.iter().flat_map(|case| &case.rows);
+        let failed = rows.filter(|row| row.verdict == Verdict::Fail).count() as u64;
+        Self { inputs: record::inputs(), cases, failed }
+    }
 }
 
 /// Mean of the symmetric relative errors of pairs, as the authors of the runs state it; `None` for no pairs.
@@ -204,6 +243,16 @@ mod tests {
     }
 
     #[test]
+    fn a_bound_is_shown_as_a_bound_and_has_no_error() {
+        let row = Row::bounded("x", 309.9, Bound::AtLeast(50.0)).beside(241.0);
+        assert_eq!(page::line(&row), "| x | 309.9 | 241.0 |  | ours >= 50 | pass |\n");
+        assert_eq!(Row::bounded("x", 49.9, Bound::AtLeast(50.0)).verdict, Verdict::Fail);
+        assert_eq!(Row::bounded("x", 1.0, Bound::Above(1.0)).verdict, Verdict::Fail);
+        assert_eq!(Row::bounded("x", 1.0, Bound::Below(1.0)).verdict, Verdict::Fail);
+        assert_eq!(Row::bounded("x", f64::NAN, Bound::Below(1.0)).verdict, Verdict::Fail);
+    }
+
+    #[test]
     fn errors_are_symmetric() {
         assert_eq!(smape([(1.0, 3.0), (3.0, 1.0), (2.0, 2.0)].into_iter()), Some(2.0 / 3.0));
         assert_eq!(smape(std::iter::empty()), None);
@@ -213,8 +262,8 @@ mod tests {
     fn the_fast_cases_run_and_the_page_says_what_they_give() {
         let fast: Vec<&Case> =
             CASES.iter().filter(|case| ["memory_pools", "memory_starts"].contains(&case.name)).collect();
-        let document = run(&fast, |_| {});
+        let document = ValidationDocument::of(fast.iter().map(|case| case.result()).collect());
         assert_eq!(document.cases.len(), 2);
-        assert!(document.markdown().contains("| 8 slots of rank 16"));
+        assert!(document.markdown(Origin::Computed).contains("| 8 slots of rank 16"));
     }
 }

@@ -1,7 +1,7 @@
 //! Thousands of adapters on one card: what engines with slots show of it.
 
 use super::bench::{Ask, Catalogue, Tally, poisson, serve_into, side_by_side};
-use super::{Case, Row, least, most};
+use super::{Bound, Case, Row};
 use acb_sim::{CacheCondition, ClusterSpec, EngineSpec, KvMemory, KvSpec, Profile, ProfileSpec, VllmSpec};
 use acb_types::Seed;
 
@@ -26,8 +26,8 @@ fn run() -> Vec<Row> {
     let card = acb_sim::card("a100-80").expect("the card is known");
     let copies = (card.memory_mib * (1 << 20) / profile.weight_bytes) as f64;
     let mut rows = vec![
-        least("merged copies whose weights fit the card, at least the 5 that ran", copies, 5.0),
-        most("merged copies whose weights fit the card, below the 100 that did not", copies, 99.0),
+        Row::bounded("merged copies whose weights fit the card: the 5 that ran", copies, Bound::AtLeast(5.0)),
+        Row::bounded("merged copies whose weights fit the card: not the 100", copies, Bound::Below(100.0)),
     ];
     rows.extend(PUBLISHED.iter().zip(&rates).map(|(&(adapters, theirs), &ours)| {
         Row::shown(format!("req/s with {adapters} adapters"), ours, theirs)

@@ -1,7 +1,7 @@
 //! SGLang with more adapters than slots: the cliff when they don't fit, and the tail that draining cuts.
 
 use super::bench::{Ask, Catalogue, Times, poisson, quantile, serve_into, side_by_side};
-use super::{Case, Row, least, most};
+use super::{Bound, Case, Row};
 use acb_sim::{CacheCondition, ClusterSpec, EngineSpec, KvMemory, KvSpec, Profile, ProfileSpec, SglangSpec};
 use acb_types::Seed;
 
@@ -65,7 +65,8 @@ fn warm(name: &str) -> Profile {
 }
 
 /// Half of the work for each of two cards; what they say to each other is left out.
-fn halved(profile: &Profile) -> Profile {
+#[must_use]
+pub fn halved(profile: &Profile) -> Profile {
     Profile {
         weight_read_ms: profile.weight_read_ms / 2.0,
         prefill_token_us: profile.prefill_token_us / 2.0,
@@ -115,11 +116,13 @@ fn cliff() -> Vec<Row> {
     vec![
         Row::shown("median TTFT ms with 8 adapters", medians[0], 39.65),
         Row::shown("median TTFT ms with 16 adapters", medians[1], 6278.0),
-        least("median TTFT with 16 adapters over that with 8, at least 50 times", ratio, 50.0).noted(ON_EDGE),
-        Row::shown(half, waiting(1), 0.5),
+        Row::bounded("median TTFT with 16 adapters over that with 8", ratio, Bound::AtLeast(50.0))
+            .beside(6278.0 / 39.65)
+            .noted(ON_EDGE),
+        Row::alone(half, waiting(1)),
         Row::shown("median TTFT ms with 8 adapters, steps of 22.7 ms", medians[2], 39.65),
         Row::shown("median TTFT ms with 16 adapters, steps of 22.7 ms", medians[3], 6278.0),
-        Row::shown(format!("{half}, steps of 22.7 ms"), waiting(3), 0.5),
+        Row::alone(format!("{half}, steps of 22.7 ms"), waiting(3)),
     ]
 }
 
@@ -145,13 +148,16 @@ fn draining() -> Vec<Row> {
     let e2e = |at: usize, share| quantile(&all[at].e2e_s, share).expect("requests are answered") * 1e3;
     let mean = all[0].e2e_s.iter().sum::<f64>() / all[0].e2e_s.len() as f64 * 1e3;
     let tail = e2e(0, 0.9) / e2e(0, 0.5);
+    let cut = |what, at| Row::bounded(what, e2e(at, 0.9) / e2e(0, 0.9), Bound::Below(1.0));
     vec![
         Row::shown("mean E2E ms without draining", mean, 12_060.0),
         Row::shown("median E2E ms without draining", e2e(0, 0.5), 7051.0),
         Row::shown("P90 E2E ms without draining", e2e(0, 0.9), 32_928.0),
-        least("P90 over median without draining, at least 4", tail, 4.0).noted(TAIL),
-        most("P90 when draining after 1 s over that without, below 1", e2e(1, 0.9) / e2e(0, 0.9), 1.0),
-        most("P90 when draining after 5 s over that without, below 1", e2e(2, 0.9) / e2e(0, 0.9), 1.0),
+        Row::bounded("P90 over median without draining", tail, Bound::AtLeast(4.0))
+            .beside(32_928.0 / 7051.0)
+            .noted(TAIL),
+        cut("P90 when draining after 1 s over that without", 1),
+        cut("P90 when draining after 5 s over that without", 2),
         Row::shown("median E2E ms without draining, steps of 22.7 ms", e2e(3, 0.5), 7051.0),
         Row::shown("P90 E2E ms without draining, steps of 22.7 ms", e2e(3, 0.9), 32_928.0),
     ]

@@ -65,6 +65,13 @@ fn what_validate_prints_follows_its_schema_and_a_failed_case_fails_the_command()
     check(&bench, "validate", &passed);
     let failed = bench.acb("validate sglang_residency_cliff --json", &[]);
     assert_eq!((failed.code, &failed.json()["failed"]), (Some(1), &serde_json::Value::from(1)));
+    assert!(
+        failed.err.contains("1 of 1 rows are outside their tolerance or bound, all as recorded"),
+        "{}",
+        failed.err
+    );
+    let computed = bench.done("validate memory_starts", &[]).out;
+    assert!(computed.contains("computed now by acb"), "{computed}");
     check(&bench, "validate", &bench.done("validate --recorded --json", &[]));
     let unknown = bench.acb("validate nothing", &[]);
     assert_eq!(unknown.code, Some(2));

@@ -60,3 +60,14 @@ fn a_preset_runs_and_shows_what_was_published() {
         assert!((hits - published).abs() < 0.03, "{slots} slots: {hits}");
     }
 }
+
+#[test]
+fn a_merged_server_switches_between_its_adapters_and_answers_every_request() {
+    let bench = Bench::new();
+    let words = "run --preset s_lora_merge_crossover --set workload.requests=400 --output-dir out";
+    bench.done(words, &["--set", "factors={adapters.generate.count: [2]}", "--set", "seeds=[1]"]);
+    let summary = bench.json("out/s_lora_merge_crossover-serve-count-2-s1/summary.json");
+    let value = |metric: &str| summary["metrics"][metric]["value"].as_f64().unwrap();
+    assert_eq!(value("failure_share"), 0.0);
+    assert!(value("adapter_loads_cpu") > 2.0, "{}", value("adapter_loads_cpu"));
+}
