@@ -35,7 +35,7 @@ RANDOM=$seed
 now_ms() { date +%s%3N; }
 sweep() { "$acb" run "$experiment" --output-dir "$1" --sweep-name kill-resume --resume --jobs 2; }
 # One line per record file: digest and path below the folder of runs.
-digests() { (cd "$1" && find . -name '*.jsonl' -not -path './_sweeps/*' -exec sha256sum {} + | sort -k2); }
+digests() { (cd "$1" && find . -name '*.jsonl' -not -path './_sweeps/*' -not -name run_log.jsonl -exec sha256sum {} + | sort -k2); }
 # The hash over all records that the program prints at the end of a sweep.
 printed() { sed -n 's/^record digest: //p' "$1"; }
 # Run folders in a state, by name.

@@ -142,7 +142,13 @@ impl RunLog {
         let mut file = self.open()?;
         let (n, previous) = self.last(&mut file)?;
         let line = line_of(&LogEntry { v: VERSION, n: n + 1, previous, unix_ms, event });
-        file.write_all(line.text.as_bytes()).and_then(|()| file.sync_data()).map_err(|e| self.io(e))?;
+        let end = file.seek(SeekFrom::End(0)).map_err(|e| self.io(e))?;
+        let written = file.write_all(line.text.as_bytes()).and_then(|()| file.sync_data());
+        if let Err(error) = written {
+            // A full disk may have taken a part of the line: it was never written, and is no event.
+            let _ = file.set_len(end);
+            return Err(self.io(error));
+        }
         Ok(line.hash)
     }
 
