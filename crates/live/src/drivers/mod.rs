@@ -195,14 +195,14 @@ impl Driver {
         }
     }
 
-    /// Waits until the server answers and lists its base model.
+    /// Waits until the server says that it is well and lists its base model.
     ///
     /// # Errors
     /// When that did not happen within `deadline`, or it is ready and has another model.
     pub async fn ready(&self, deadline: Duration) -> Result<Models, DriverError> {
         let clock = Clock::start();
         loop {
-            let last = match self.models().await {
+            let last = match self.healthy_models().await {
                 Ok(models) if models.base.iter().any(|name| **name == *self.base) => return Ok(models),
                 Ok(models) => {
                     let listed = names(models.base.iter().map(String::as_str));
@@ -217,6 +217,15 @@ impl Driver {
             }
             tokio::time::sleep(READY_EVERY).await;
         }
+    }
+
+    /// SGLang and llama.cpp list their model while they still load it, and say so under `/health` with status 503.
+    async fn healthy_models(&self) -> Result<Models, DriverError> {
+        if self.kind() != RuntimeKind::Openai {
+            let health = self.server.get("/health").await?;
+            self.server.accepted(&health, "")?;
+        }
+        self.models().await
     }
 
     /// Base models and adapters that the server lists.

@@ -202,3 +202,21 @@ async fn a_cache_that_is_off_and_one_that_is_not_told_prove_nothing() {
         assert!(error.to_string().contains(missing), "{error}");
     }
 }
+
+#[tokio::test]
+async fn a_server_that_lists_its_model_while_it_loads_is_not_ready() {
+    let models = r#"{"object": "list", "data": [{"id": "base"}]}"#.to_owned();
+    let loading = server(routes([
+        ("/v1/models", OK, models.clone()),
+        ("/health", "503 Service Unavailable", r#"{"error": {"message": "Loading model"}}"#.to_owned()),
+    ]))
+    .await;
+    let soon = std::time::Duration::from_millis(300);
+    let error = driver(RuntimeKind::Sglang, &loading.url()).ready(soon).await.unwrap_err();
+    assert!(
+        matches!(&error, DriverError::NotReady { last, .. } if last.contains("Loading model")),
+        "{error}"
+    );
+    let there = server(routes([("/v1/models", OK, models), ("/health", OK, String::new())])).await;
+    assert_eq!(driver(RuntimeKind::Sglang, &there.url()).ready(soon).await.unwrap().base, ["base"]);
+}
