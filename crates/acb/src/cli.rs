@@ -433,17 +433,18 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "SEED")]
     pub seed: Option<u64>,
     /// Standard deviation of the logarithm of each step's length: 0.02 for about 2 % of noise.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_negative_numbers = true)]
     pub noise: f64,
     /// Engine of the server.
     #[arg(long, value_enum, default_value_t = EngineName::Vllm)]
     pub engine: EngineName,
-    /// The base model, whose configuration gives byte sizes: a known name or a shape, as in `acb memory`.
-    #[arg(long, value_name = "NAME|SHAPE", default_value = "llama-3.1-8b")]
-    pub model: String,
-    /// Card of the server.
-    #[arg(long, value_name = "NAME", default_value = "a100-80")]
-    pub gpu: String,
+    /// The base model, whose configuration gives byte sizes: a known name or a shape, as in `acb memory`. The one in the
+    /// profile's name when absent.
+    #[arg(long, value_name = "NAME|SHAPE")]
+    pub model: Option<String>,
+    /// Card of the server. The one in the profile's name when absent.
+    #[arg(long, value_name = "NAME")]
+    pub gpu: Option<String>,
     /// Adapter slots of the first start; a second start has twice as many.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub slots: u32,
@@ -460,7 +461,7 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
     /// Requests of the hold-out run; a p99 takes 299.
-    #[arg(long, value_name = "N", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 600, value_parser = clap::value_parser!(u32).range(30..=100_000))]
     pub hold_out: u32,
     /// Write the profile, with the whole fit, to this file. An existing file is not overwritten.
     #[arg(long, value_name = "FILE")]

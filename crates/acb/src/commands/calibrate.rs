@@ -13,8 +13,9 @@ use miette::miette;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
-use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::path::Path;
 
 /// What a calibration found, and what was hidden.
 #[derive(Serialize, JsonSchema)]
@@ -33,8 +34,8 @@ pub struct CalibrateDocument {
 /// # Errors
 /// When an option is impossible, the server can't be measured, or the output file can't be written.
 pub fn command(args: &CalibrateArgs) -> miette::Result<Exit> {
-    let known = known(args)?;
-    let hidden = hidden(args)?;
+    let (hidden, known) = (hidden(args)?, known(args)?);
+    let output = args.output.as_deref().map(Output::new).transpose()?;
     let started = |(slots, rank): (u32, u32)| {
         let engine = engine(args, slots, rank, known.adapters.len() as u32);
         let server =
@@ -47,8 +48,8 @@ pub fn command(args: &CalibrateArgs) -> miette::Result<Exit> {
     let effort = Effort { repeats: args.repeats, hold_out: args.hold_out };
     let calibration =
         calibrate(&mut starts, &known, effort, &|what| say(what)).map_err(|error| miette!("{error}"))?;
-    if let Some(path) = &args.output {
-        write_profile(path, args, &calibration)?;
+    if let Some(output) = output {
+        output.write(args, &calibration)?;
     }
     let calibrated = calibration.calibrated;
     let (profile, FrontEnd { request_ms, token_us }) = hidden.open();
@@ -71,7 +72,19 @@ fn starts(args: &CalibrateArgs) -> Vec<(u32, u32)> {
 }
 
 fn known(args: &CalibrateArgs) -> miette::Result<Known> {
-    let shape = memory::model(&args.model)?;
+    let profile = named(&args.hidden)?;
+    let model = args.model.as_deref().or_else(|| model_in(&args.hidden)).ok_or_else(|| {
+        miette!("--hidden {}: its name does not say the base model; give --model", args.hidden)
+    })?;
+    let shape = memory::model(model)?;
+    let (asked, has) = (shape.kv_bytes_per_token(), profile.kv_bytes_per_token);
+    if asked != has {
+        return Err(miette!(
+            "--model {model}: {asked} bytes of keys and values a token, and the server of --hidden {} has {has}; name \
+             its model",
+            args.hidden
+        ));
+    }
     let per_rank = shape.lora_bytes_per_rank(crate::spec::model::LoraTargets::AllLinear);
     // Four sizes in turn: the cost of a load has a fixed part and one by size.
     let file = |i: u32| {
@@ -90,13 +103,11 @@ fn hidden(args: &CalibrateArgs) -> miette::Result<Hidden> {
     if !(0.0..=0.2).contains(&args.noise) {
         return Err(miette!("--noise {} is impossible; give 0 to 0.2", args.noise));
     }
-    let profile = acb_sim::profile(&args.hidden).ok_or_else(|| {
-        let known: Vec<&str> = acb_sim::profiles().iter().map(|profile| profile.name).collect();
-        miette!("--hidden {}: no such profile; there are {}", args.hidden, known.join(", "))
-    })?;
-    let card = acb_sim::card(&args.gpu).ok_or_else(|| {
+    let profile = named(&args.hidden)?;
+    let gpu = args.gpu.as_deref().or_else(|| card_in(&args.hidden)).unwrap_or(USUAL_CARD);
+    let card = acb_sim::card(gpu).ok_or_else(|| {
         let known: Vec<&str> = acb_sim::cards().iter().map(|card| card.name.as_str()).collect();
-        miette!("--gpu {}: not known; give {}", args.gpu, known.join(", "))
+        miette!("--gpu {gpu}: not known; give {}", known.join(", "))
     })?;
     let gpu_gib = card.memory_mib as f64 / 1024.0;
     let hidden = Hidden::new(profile, KvMemory { gpu_gib, utilization: 0.9, overhead_gib: 2.0 }, args.noise);
@@ -104,6 +115,28 @@ fn hidden(args: &CalibrateArgs) -> miette::Result<Hidden> {
         Some(seed) => hidden.perturbed(Seed(seed)),
         None => hidden,
     })
+}
+
+fn named(profile: &str) -> miette::Result<Profile> {
+    acb_sim::profile(profile).ok_or_else(|| {
+        let known: Vec<&str> = acb_sim::profiles().iter().map(|profile| profile.name).collect();
+        miette!("--hidden {profile}: no such profile; there are {}", known.join(", "))
+    })
+}
+
+/// The card of profiles whose name has none: those measured with vLLM 0.8.5, on a card of 64 GB, need most of it.
+const USUAL_CARD: &str = "a100-80";
+
+/// The base model that a profile's name begins with.
+fn model_in(profile: &str) -> Option<&'static str> {
+    let models = ["llama-3.1-8b", "llama-2-7b", "qwen2.5-7b", "qwen2.5-1.5b"];
+    models.into_iter().find(|model| profile.starts_with(&format!("{model}-")))
+}
+
+/// The card that a profile's name ends with.
+fn card_in(profile: &str) -> Option<&'static str> {
+    let names = acb_sim::cards().iter().map(|card| card.name.as_str());
+    names.filter(|card| profile.ends_with(&format!("-{card}"))).max_by_key(|card| card.len())
 }
 
 /// Host memory holds more adapters than the slots of any start, and fewer than there are: loads of both kinds can be seen.
@@ -125,18 +158,42 @@ fn engine(args: &CalibrateArgs, slots: u32, max_rank: u32, adapters: u32) -> Eng
     }
 }
 
-fn write_profile(
-    path: &std::path::Path,
-    args: &CalibrateArgs,
-    calibration: &Calibration,
-) -> miette::Result<()> {
-    let shown = path.display();
-    let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or(&args.hidden);
-    let file = OpenOptions::new().write(true).create_new(true).open(path);
-    let mut file =
-        file.map_err(|error| miette!("{shown}: {error}; a file is never overwritten, name a new one"))?;
-    let text = super::json_text(&ProfileFile::new(name, calibration));
-    file.write_all(text.as_bytes()).map_err(|error| miette!("{shown}: {error}"))
+/// The file of the profile: made before anything is measured, so that no measurement is lost to a bad path.
+struct Output<'a> {
+    path: &'a Path,
+    file: Option<File>,
+}
+
+impl<'a> Output<'a> {
+    fn new(path: &'a Path) -> miette::Result<Self> {
+        let file = OpenOptions::new().write(true).create_new(true).open(path);
+        let file = file.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => {
+                miette!(
+                    "--output {}: exists already and is never overwritten; name a new one",
+                    path.display()
+                )
+            }
+            _ => miette!("--output {}: {error}; name a file in a folder that can be written", path.display()),
+        })?;
+        Ok(Self { path, file: Some(file) })
+    }
+
+    fn write(mut self, args: &CalibrateArgs, calibration: &Calibration) -> miette::Result<()> {
+        let name = self.path.file_stem().and_then(|stem| stem.to_str()).unwrap_or(&args.hidden);
+        let text = super::json_text(&ProfileFile::new(name, calibration));
+        let mut file = self.file.take().expect("it is written once");
+        file.write_all(text.as_bytes()).map_err(|error| miette!("{}: {error}", self.path.display()))
+    }
+}
+
+impl Drop for Output<'_> {
+    /// A calibration that failed leaves no empty file behind.
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            let _ = fs::remove_file(self.path);
+        }
+    }
 }
 
 fn text(document: &CalibrateDocument) -> String {
@@ -195,9 +252,15 @@ fn hold_out(found: &Calibration) -> String {
             writeln!(out, " per request {}, KS distance {:.3}", percent(time.request_mape), time.ks_distance);
     }
     let verdict = if found.calibrated { "calibrated" } else { "NOT calibrated" };
+    let lora =
+        |constant: &&Constant| constant.name.starts_with("lora_") && constant.status == Status::Identified;
+    let scope = match found.constants.iter().any(|constant| lora(&constant)) {
+        true => "",
+        false => ", for the base model only, since no cost of an adapter was identified",
+    };
     let _ = writeln!(
         out,
-        "{verdict} on this server: mean E2E error {} (limit {})",
+        "{verdict} on this server{scope}: mean E2E error {} (limit {})",
         percent(run.mean_e2e_error),
         percent(MOST_ERROR)
     );
