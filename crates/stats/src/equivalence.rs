@@ -1,8 +1,9 @@
 //! Two one-sided tests (TOST): that a difference is smaller than a margin that was fixed in advance.
 
-use crate::error::{check_finite, check_level, check_positive, check_size};
-use crate::{Interval, Sides, StatsError, hodges_lehmann, hodges_lehmann_interval, mean, variance, wilcoxon};
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use crate::error::{check_finite, check_level, check_positive};
+use crate::t_test::MeanLaw;
+use crate::{Interval, Sides, StatsError, hodges_lehmann, hodges_lehmann_interval, wilcoxon};
+use statrs::distribution::ContinuousCDF;
 
 /// Result of two one-sided tests against `-margin` and `margin`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,14 +33,7 @@ impl Equivalence {
 /// `alpha` is not between 0 and 0.5.
 pub fn tost(differences: &[f64], margin: f64, alpha: f64) -> Result<Equivalence, StatsError> {
     check(differences, margin, alpha)?;
-    check_size("two one-sided t tests", differences.len(), 2)?;
-    let n = differences.len() as f64;
-    let (mean, error) = (mean(differences)?, (variance(differences)? / n).sqrt());
-    if error == 0.0 {
-        return Err(StatsError::NoSpread { have: differences.len() });
-    }
-    let law =
-        StudentsT::new(0.0, 1.0, n - 1.0).expect("one degree of freedom or more makes a t distribution");
+    let MeanLaw { mean, error, law } = MeanLaw::new("two one-sided t tests", differences)?;
     let half = law.inverse_cdf(1.0 - alpha) * error;
     Ok(Equivalence {
         estimate: mean,

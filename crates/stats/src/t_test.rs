@@ -23,18 +23,36 @@ pub struct PairedT {
 pub fn paired_t(differences: &[f64], level: f64) -> Result<PairedT, StatsError> {
     check_finite(differences)?;
     check_level("level", level)?;
-    check_size("a paired t test", differences.len(), 2)?;
-    let n = differences.len() as f64;
-    let (mean, error) = (mean(differences)?, (variance(differences)? / n).sqrt());
-    if error == 0.0 {
-        return Err(StatsError::NoSpread { have: differences.len() });
-    }
-    let law =
-        StudentsT::new(0.0, 1.0, n - 1.0).expect("one degree of freedom or more makes a t distribution");
+    let MeanLaw { mean, error, law } = MeanLaw::new("a paired t test", differences)?;
     let t = mean / error;
     let half = law.inverse_cdf(0.5 + level / 2.0) * error;
     let interval = Interval { low: mean - half, high: mean + half, level };
     Ok(PairedT { t, p: 2.0 * law.cdf(-t.abs()), interval })
+}
+
+/// A mean, its standard error, and the law of their ratio where the true mean is 0.
+pub(crate) struct MeanLaw {
+    pub(crate) mean: f64,
+    pub(crate) error: f64,
+    pub(crate) law: StudentsT,
+}
+
+impl MeanLaw {
+    /// Of differences, for a test of this name.
+    ///
+    /// # Errors
+    /// When there are fewer than two, or they are all equal.
+    pub(crate) fn new(test: &'static str, differences: &[f64]) -> Result<Self, StatsError> {
+        check_size(test, differences.len(), 2)?;
+        let n = differences.len() as f64;
+        let (mean, error) = (mean(differences)?, (variance(differences)? / n).sqrt());
+        if error == 0.0 {
+            return Err(StatsError::NoSpread { have: differences.len() });
+        }
+        let law =
+            StudentsT::new(0.0, 1.0, n - 1.0).expect("one degree of freedom or more makes a t distribution");
+        Ok(Self { mean, error, law })
+    }
 }
 
 #[cfg(test)]

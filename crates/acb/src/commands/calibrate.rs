@@ -124,7 +124,7 @@ fn named(profile: &str) -> miette::Result<Profile> {
     })
 }
 
-/// The card of profiles whose name has none: those measured with vLLM 0.8.5, on a card of 64 GB, need most of it.
+/// The card of the profiles whose name has none: those measured with vLLM 0.8.5 ran on one of 64 GB, which has no name here.
 const USUAL_CARD: &str = "a100-80";
 
 /// The base model that a profile's name begins with.
@@ -252,9 +252,9 @@ fn hold_out(found: &Calibration) -> String {
             writeln!(out, " per request {}, KS distance {:.3}", percent(time.request_mape), time.ks_distance);
     }
     let verdict = if found.calibrated { "calibrated" } else { "NOT calibrated" };
-    let lora =
-        |constant: &&Constant| constant.name.starts_with("lora_") && constant.status == Status::Identified;
-    let scope = match found.constants.iter().any(|constant| lora(&constant)) {
+    let is_found =
+        |constant: &Constant| constant.name.starts_with("lora_") && constant.status == Status::Identified;
+    let scope = match found.constants.iter().any(is_found) {
         true => "",
         false => ", for the base model only, since no cost of an adapter was identified",
     };
