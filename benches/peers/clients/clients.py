@@ -9,7 +9,7 @@ word. Without `--rate`, 64 requests are in flight and the server answers 32 toke
 the server takes 50 ms to the first of 16 tokens and 10 ms to each further one.
 
 What is printed comes from the server's own trace (rate, time to first token) and from the operating system (CPU time of
-the whole process tree, largest resident set of one process), and only the TTFT that it is compared with from the client.
+the whole process tree, peak memory of its largest process), and only the TTFT that it is compared with from the client.
 """
 
 import argparse
@@ -26,6 +26,8 @@ from pathlib import Path
 
 MODEL = "base"
 IN_FLIGHT = 64
+# Of the looks whether a client has ended, one in so many also reads its memory.
+LOOK_EVERY = 10
 
 
 def tokenizer(venvs):
@@ -210,7 +212,7 @@ def measure(options, name):
                 argv = command(at)
                 begun = time.monotonic()
                 client = subprocess.Popen(argv, stdout=client_log, stderr=subprocess.STDOUT, cwd=out, start_new_session=True)
-                status, usage = wait(client, options.timeout)
+                status, usage, largest = wait(client, options.timeout)
                 wall = time.monotonic() - begun
                 trace = json.load(urllib.request.urlopen(url + "/__trace"))
             finally:
@@ -232,25 +234,46 @@ def measure(options, name):
         return {
             "status": status, "requests": len(rows), "rate": len(rows) / span,
             "arrivals": (len(rows) - 1) / ((max(starts) - min(starts)) / 1e9), "dispersion": dispersion([s / 1e9 for s in starts]),
-            "cpu_10k": (usage.ru_utime + usage.ru_stime) / len(rows) * 1e4, "rss_mib": usage.ru_maxrss / 1024,
+            "cpu_10k": (usage.ru_utime + usage.ru_stime) / len(rows) * 1e4, "rss_mib": largest / 1024,
             "around_s": wall - span, "error_p50": quantile(told, 0.5) - quantile(truth, 0.5),
             "error_p99": quantile(told, 0.99) - quantile(truth, 0.99),
         }
 
 
 def wait(client, limit_s):
-    """Status and use of resources of the client's whole tree; one that takes too long is stopped."""
-    until = time.monotonic() + limit_s
+    """Status, use of processor time of the client's whole tree, and its largest process; one that takes too long is stopped.
+
+    Memory is read from each process while it lives: what the system reports at the end has that of this script in it, from
+    which the client was forked."""
+    until, look, largest = time.monotonic() + limit_s, 0, 0
     while time.monotonic() < until:
+        if look % LOOK_EVERY == 0:
+            largest = max(largest, peak_kib(client.pid))
+        look += 1
         pid, status, usage = os.wait4(client.pid, os.WNOHANG)
         if pid:
             client.returncode = os.waitstatus_to_exitcode(status)
-            return client.returncode, usage
+            return client.returncode, usage, largest
         time.sleep(0.02)
     os.killpg(client.pid, signal.SIGKILL)
     _, status, usage = os.wait4(client.pid, 0)
     client.returncode = os.waitstatus_to_exitcode(status)
-    return client.returncode, usage
+    return client.returncode, usage, largest
+
+
+def peak_kib(group):
+    """Peak resident set of the largest process of a group, KiB; 0 when none is there, or it has not begun its program."""
+    largest, own = 0, Path("/proc/self/cmdline").read_bytes()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.getpgid(int(folder.name)) != group or (folder / "cmdline").read_bytes() == own:
+                continue
+            for line in (folder / "status").read_text().splitlines():
+                if line.startswith("VmHWM:"):
+                    largest = max(largest, int(line.split()[1]))
+        except OSError:
+            continue
+    return largest
 
 
 def main():

@@ -35,7 +35,8 @@ pub struct Observation {
     pub model: Option<Box<str>>,
     /// Why generation stopped, in the server's word.
     pub finish_reason: Option<Box<str>>,
-    /// What the model wrote in all channels, in order; `None` when it was not asked for.
+    /// What the model wrote in all channels, in order; `None` when it was not asked for. It is never written to a row.
+    #[serde(default, skip_serializing)]
     pub text: Option<String>,
     /// Bytes of the answer's body.
     pub bytes: u64,

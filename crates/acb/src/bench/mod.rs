@@ -5,6 +5,7 @@
 
 mod model;
 pub mod plan;
+pub mod recount;
 mod rows;
 pub mod sink;
 mod source;

@@ -1,6 +1,7 @@
 //! From arguments to a load, and from its end to a document.
 
 use super::model::only_model;
+use super::recount::Recount;
 use super::rows::{Row, jsonl, sharegpt};
 use super::source::{BenchSource, Lengths, Timed, row_of};
 use super::summary::SummaryDocument;
@@ -12,7 +13,7 @@ use acb_live::load::{
     AnswerLength, Answers, Api, Bodies, Dialect, Limits, Load, PromptForm, Rate, Retries, Stage, Staged,
     Texts,
 };
-use acb_live::{Authorities, ClientOptions, Protocol, Target};
+use acb_live::{Authorities, ClientOptions, Protocol, Target, Text};
 use acb_routing::{CostModel, PolicySpec, PrefixIndexSpec, Router, RouterContext};
 use acb_types::{AdapterRole, Adapters, Nanos, QualityTable, Request, Seed, Slo, TaskId};
 use acb_workload::trace::{TraceFormat, TraceSpec, info};
@@ -45,6 +46,17 @@ pub struct BenchPlan {
     pub nonce: Option<u64>,
     /// Length of the sending, as far as it is known.
     pub duration: Option<Nanos>,
+    /// What its prompts share with each other.
+    pub sharing: Sharing,
+}
+
+/// What the prompts of one load share with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Nothing: whatever a server finds in its cache was left there by someone else.
+    Nothing,
+    /// Some of their beginnings, maybe.
+    Beginnings,
 }
 
 /// `acb bench --json`.
@@ -66,6 +78,11 @@ pub struct BenchDocument {
     pub started_unix_ms: u64,
     /// The figures.
     pub summary: SummaryDocument,
+    /// Where no two prompts of the load share anything: the share of prompt tokens that the server had cached all the same, from
+    /// an earlier run. Absent where prompts share, or the server never said.
+    pub unexpected_cached_share: Option<f64>,
+    /// Tokens of the answers by `--tokenizer`, beside the server's count; absent without it.
+    pub recount: Option<Recount>,
     /// Whether the client did what was asked of it.
     pub check: RunCheck,
 }
@@ -98,13 +115,18 @@ pub fn plan(args: &BenchArgs, nonce: u64) -> miette::Result<BenchPlan> {
         client: ClientOptions::default(),
         bodies,
         limits: limits(args, &timing),
+        text: if args.asked.tokenizer.is_some() { Text::Kept } else { Text::Dropped },
         retries: Retries { most: args.server.retries, backoff: BACKOFF },
         scrapes: None,
         threads: args.threads,
         thresholds: Thresholds::default(),
         law: timing.law.clone(),
     };
-    Ok(BenchPlan { load, tasks, adapters, words: timing.words, nonce, duration: timing.duration })
+    let sharing = match args.asked.dataset {
+        Dataset::Random(share) if share <= 0.0 => Sharing::Nothing,
+        _ => Sharing::Beginnings,
+    };
+    Ok(BenchPlan { load, tasks, adapters, words: timing.words, nonce, duration: timing.duration, sharing })
 }
 
 fn rows(dataset: &Dataset) -> miette::Result<Option<Arc<[Row]>>> {

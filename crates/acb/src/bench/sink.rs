@@ -1,5 +1,6 @@
 //! Where a bench's rows go: into files when asked, and into the summary.
 
+use super::recount::Spool;
 use super::summary::Summary;
 use crate::rows::RowFile;
 use acb_live::load::{Names, Served, Sink};
@@ -19,6 +20,8 @@ pub struct BenchSink {
     pub engine: String,
     /// The sums.
     pub summary: Summary,
+    /// The answers that wait for `--tokenizer`; absent without it.
+    pub spool: Option<Spool>,
     /// The files; absent: nothing is recorded.
     pub files: Option<BenchFiles>,
 }
@@ -59,6 +62,9 @@ impl BenchFiles {
 impl Sink for BenchSink {
     fn served(&mut self, served: &Served) -> io::Result<()> {
         self.summary.add(served, &self.adapters);
+        if let Some(spool) = &mut self.spool {
+            spool.keep(served)?;
+        }
         let Some(files) = &mut self.files else { return Ok(()) };
         let names = Names { tasks: &self.tasks, adapters: &self.adapters, engine: &self.engine };
         files.requests.push(&served.record(&names))?;

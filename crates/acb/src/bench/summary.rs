@@ -55,6 +55,9 @@ struct Counted {
     differ: u64,
     ours: u64,
     servers: u64,
+    /// Prompt tokens of requests whose cached tokens the server told, and these.
+    asked: u64,
+    cached: u64,
 }
 
 /// Quantiles of one measure in ms. Absent: the sample is too small for it.
@@ -147,6 +150,9 @@ pub struct SummaryDocument {
     pub prompt_tokens_servers_over_ours: Option<f64>,
     /// All requests.
     pub all: GroupSummary,
+    /// Prompt tokens that the server had cached, over all prompt tokens of the requests of which it said so; absent when it
+    /// never said.
+    pub cached_share: Option<f64>,
     /// By adapter, in order of name.
     pub adapters: Vec<AdapterSummary>,
 }
@@ -203,7 +209,7 @@ impl Summary {
         let window_s = self.window.map(|(first, last)| last.since(first).as_secs_f64()).filter(|s| *s > 0.0);
         let per_second = |count: u64| window_s.map(|seconds| count as f64 / seconds);
         let bounds = self.goodput;
-        let Counted { servers, ours, differ } = self.counted;
+        let Counted { servers, ours, differ, asked, cached } = self.counted;
         SummaryDocument {
             warmup_requests: self.warmup,
             window_s,
@@ -215,6 +221,7 @@ impl Summary {
             output_tokens_per_s: per_second(self.all.output_tokens),
             prompt_count_differs: differ,
             prompt_tokens_servers_over_ours: (ours > 0).then(|| servers as f64 / ours as f64),
+            cached_share: (asked > 0).then(|| cached as f64 / asked as f64),
             all: self.all.summary(bounds),
             adapters: self.adapters.iter().map(|(name, sums)| sums.summary(name, bounds)).collect(),
         }
@@ -246,7 +253,12 @@ fn grade(served: &Served, bounds: Option<Goodput>) -> Grade {
 
 impl Counted {
     fn add(&mut self, served: &Served) {
-        let Some(servers) = served.last().usage.and_then(|usage| usage.prompt_tokens) else { return };
+        let usage = served.last().usage.unwrap_or_default();
+        let Some(servers) = usage.prompt_tokens else { return };
+        if let Some(cached) = usage.cached_tokens {
+            self.asked += u64::from(servers);
+            self.cached += u64::from(cached);
+        }
         let ours = served.request.prompt.tokens();
         self.differ += u64::from(ours != servers);
         self.ours += u64::from(ours);

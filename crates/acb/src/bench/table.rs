@@ -5,6 +5,9 @@ use super::summary::{AdapterSummary, GroupSummary, Measure};
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use std::fmt::Write;
 
+/// Prompt tokens cached where none should be, as a share, from which on it is worth a warning.
+const UNEXPECTED_SHARE: f64 = 0.01;
+
 /// The whole summary.
 #[must_use]
 pub fn text(document: &BenchDocument) -> String {
@@ -71,6 +74,22 @@ fn head(document: &BenchDocument, out: &mut String) {
             ),
         );
     }
+    if let Some(share) = summary.cached_share {
+        line("cached", format!("{:.1} % of the prompt tokens, as the server says", 100.0 * share));
+    }
+    if let Some(share) = document.unexpected_cached_share.filter(|share| *share >= UNEXPECTED_SHARE) {
+        line(
+            "WARM CACHE",
+            format!(
+                "no two prompts share anything, and {:.1} % was cached: an earlier run left it there; leave out \
+                 --same-prompts, or reset the cache",
+                100.0 * share
+            ),
+        );
+    }
+    if let Some(recount) = &document.recount {
+        line("answer tokens", recount.to_string());
+    }
     out.push('\n');
 }
 
@@ -108,8 +127,19 @@ fn adapters(list: &[AdapterSummary]) -> String {
         add_group(&mut table, "", "warm", adapter.warm.as_ref());
     }
     format!(
-        "By adapter, ms from due; cold and warm by the cached tokens that the server reports\n{table}\n\n"
+        "By adapter, ms from due; cold and warm by the cached tokens that the server reports\n{table}\n{}\n",
+        worst(list)
     )
+}
+
+/// The adapter whose requests wait longest, by the median, which few requests are enough for.
+fn worst(list: &[AdapterSummary]) -> String {
+    let median = |adapter: &AdapterSummary| adapter.all.latencies.ttft_from_due_ms.p50;
+    let known = list.iter().filter_map(|adapter| Some((adapter, median(adapter)?)));
+    known.max_by(|a, b| a.1.total_cmp(&b.1)).map_or_else(String::new, |(adapter, p50)| {
+        let n = adapter.all.latencies.ttft_from_due_ms.n;
+        format!("worst adapter: {}, TTFT p50 {} ms (n {n})\n", adapter.adapter, figure(Some(p50)))
+    })
 }
 
 fn add_group(table: &mut Table, name: &str, prompts: &str, group: Option<&GroupSummary>) {

@@ -130,6 +130,10 @@ pub struct AskedArgs {
     /// Let the model end its answers itself; the length asked for is then only the bound.
     #[arg(long)]
     pub stop_early: bool,
+    /// A `tokenizer.json` with which the answers are counted again after the run, beside the server's own count. Latencies per
+    /// token stay by the server's. Answers wait in a temporary file for it, and are in no record.
+    #[arg(long, value_name = "FILE")]
+    pub tokenizer: Option<PathBuf>,
     /// Send the same prompts as every run with this seed does. Without it each run has a number of its own in its prompts, so
     /// that none finds what an earlier one left in the server's cache.
     #[arg(long)]

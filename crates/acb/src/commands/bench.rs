@@ -1,7 +1,8 @@
 //! `acb bench`: load on servers that are already there, and what came of it.
 
 use super::{Exit, print, print_json, say};
-use crate::bench::plan::{BenchDocument, BenchPlan, plan};
+use crate::bench::plan::{BenchDocument, BenchPlan, Sharing, plan};
+use crate::bench::recount;
 use crate::bench::sink::{BenchFiles, BenchSink};
 use crate::bench::summary::Summary;
 use crate::bench::table::text;
@@ -27,12 +28,13 @@ const LOOK: Duration = Duration::from_millis(200);
 /// When the arguments make no load, the output folder is in use, or the machine gives no thread.
 pub fn command(args: &BenchArgs) -> miette::Result<Exit> {
     let started_unix_ms = unix_ms();
-    let BenchPlan { load, tasks, adapters, words, nonce, duration } = plan(args, started_unix_ms)?;
+    let BenchPlan { load, tasks, adapters, words, nonce, duration, sharing } = plan(args, started_unix_ms)?;
     let files = args.out.as_deref().map(start_folder).transpose()?;
     let runtime = args.server.runtime.to_possible_value();
     let engine = runtime.map(|value| value.get_name().to_owned()).unwrap_or_default();
     let summary = Summary::new(args.goodput);
-    let sink = BenchSink { tasks, adapters, engine, summary, files };
+    let (tokenizer, spool) = args.asked.tokenizer.as_deref().map(recount::prepare).transpose()?.unzip();
+    let sink = BenchSink { tasks, adapters, engine, summary, spool, files };
     let servers = load.targets.iter().map(ToString::to_string).collect();
     let control = Control::default();
     let interrupt = Interrupt::on_signals().into_diagnostic()?;
@@ -41,6 +43,7 @@ pub fn command(args: &BenchArgs) -> miette::Result<Exit> {
     if let Some(fault) = source.fault() {
         return Err(miette!("--dataset: {fault}; the file changed while it was read"));
     }
+    let summary = sink.summary.document();
     let document = BenchDocument {
         program_version: program_version().to_owned(),
         load: words,
@@ -49,7 +52,9 @@ pub fn command(args: &BenchArgs) -> miette::Result<Exit> {
         seed: args.seed,
         nonce,
         started_unix_ms,
-        summary: sink.summary.document(),
+        unexpected_cached_share: summary.cached_share.filter(|_| sharing == Sharing::Nothing),
+        summary,
+        recount: tokenizer.zip(sink.spool).map(|(tokenizer, spool)| spool.recount(&tokenizer)).transpose()?,
         check,
     };
     finish_folder(args.out.as_deref(), sink.files, &document)?;

@@ -164,6 +164,7 @@ fn bench(
         adapters,
         engine: "scripted".to_owned(),
         summary: Summary::new(None),
+        spool: None,
         files: None,
     };
     let LoadEnd { sink, check, .. } = run(load, sink, &Control::default()).into_diagnostic()?;

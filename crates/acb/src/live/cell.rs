@@ -13,12 +13,12 @@ use crate::spec::rule::RoutingRecords;
 use crate::spec::runtime::{ApiSpec, CacheBeforeRun, LiveSpec, PromptSpec};
 use crate::watched::Watched;
 use acb_evidence::{LiveFacts, ServerFacts, write_atomically};
-use acb_live::ClientOptions;
 use acb_live::check::{GapLaw, RunCheck, Thresholds};
 use acb_live::drivers::{RuntimeKind, WatchEnd};
 use acb_live::load::{
     AnswerLength, Answers, Api, Bodies, Control, Limits, Load, LoadEnd, PromptForm, Rate, Retries, run,
 };
+use acb_live::{ClientOptions, Text};
 use acb_routing::Information;
 use acb_types::{Digest, Nanos, Seed, Source};
 use std::io;
@@ -175,6 +175,7 @@ fn load(
         client: ClientOptions::default(),
         bodies: Bodies { answers, ..bodies(level, servers, &cell.run_id) },
         limits: limits(live),
+        text: Text::Dropped,
         retries: Retries { most: 0, backoff: Nanos::ZERO },
         scrapes: None,
         threads: THREADS,

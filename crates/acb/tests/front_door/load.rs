@@ -2,6 +2,7 @@
 
 use crate::bench::{Bench, Ended};
 use crate::schema::departures;
+use crate::serve_fake::{get, started, stopped};
 use acb_fake::shapes::{Script, ShapeOptions, ShapeServer};
 use acb_types::Nanos;
 use serde_json::Value as Json;
@@ -129,4 +130,145 @@ fn a_server_that_is_not_there_fails_the_command_and_every_request_has_its_outcom
     let ended = bench.acb(&words, &[]);
     assert_eq!(ended.code, Some(1), "{}", ended.err);
     assert_eq!(ended.json()["summary"]["endings"]["connect_error"], 10);
+}
+
+/// Two tokens of this tokenizer for each ` tok` of the scripted answers.
+const HALVES: &str = r#"{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+    "pre_tokenizer": {"type": "Split", "pattern": {"Regex": ".."}, "behavior": "Isolated", "invert": false},
+    "post_processor": null, "decoder": null,
+    "model": {"type": "WordLevel", "vocab": {" t": 0, "ok": 1, "?": 2}, "unk_token": "?"}}"#;
+
+#[test]
+fn t19_answers_counted_by_another_tokenizer_are_told_beside_the_servers_count_and_kept_nowhere() {
+    let bench = Bench::new();
+    let script =
+        Script { ttft_ns: Nanos::from_millis(20), itl_ns: Nanos::from_millis(20), ..Script::default() };
+    let server = ShapeServer::launch(ShapeOptions::from(script)).unwrap();
+    bench.write("tokenizer.json", HALVES);
+    let words = format!(
+        "bench --url {} --model base --concurrency 1 --requests 2 --output-tokens 16 --tokenizer tokenizer.json --out out",
+        server.url()
+    );
+    let told = ran(&bench, &words).out;
+    assert!(told.contains("32 by the server, 64 by the tokenizer: MISMATCH in 2 of 2 answers"), "{told}");
+    let document = bench.json("out/bench.json");
+    assert_eq!(document["summary"]["all"]["output_tokens"], 32, "{document}");
+    // 20 ms between two tokens by the server's count; half of that by the other.
+    assert!(
+        document["summary"]["all"]["latencies"]["tpot_ms"]["mean"].as_f64().unwrap() >= 19.0,
+        "{document}"
+    );
+    for file in ["requests.jsonl", "observations.jsonl", "bench.json"] {
+        assert!(
+            !std::fs::read_to_string(bench.path("out").join(file)).unwrap().contains("tok tok"),
+            "{file}"
+        );
+    }
+    let refused = bench
+        .acb(&format!("{words}2 --tokenizer small.yaml").replace(" --tokenizer tokenizer.json", ""), &[]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.err.contains("small.yaml") && refused.err.contains("tokenizer.json"), "{}", refused.err);
+}
+
+#[test]
+fn t21_one_failure_of_four_is_a_rate_of_a_quarter_and_is_in_no_latency() {
+    let bench = Bench::new();
+    let options = ShapeOptions { fail_every: Some(4), ..ShapeOptions::from(Script::default()) };
+    let server = ShapeServer::launch(options).unwrap();
+    let words = format!("bench --url {} --model base --concurrency 1 --requests 4 --json", server.url());
+    let document = ran(&bench, &words).json();
+    let summary = &document["summary"];
+    assert_eq!(summary["endings"], serde_json::json!({"ok": 3, "http_error": 1}));
+    for measure in ["ttft_from_send_ms", "e2e_from_send_ms"] {
+        assert_eq!(summary["all"]["latencies"][measure]["n"], 3, "{measure}: {document}");
+    }
+    let rate = summary["ok_rps"].as_f64().unwrap() * summary["window_s"].as_f64().unwrap();
+    assert!((rate - 3.0).abs() < 1e-6, "throughput is of those that ended well: {rate}");
+}
+
+/// Requests of one seed, of 160 prompt tokens that none shares with another.
+fn cold_load(url: &str, more: &str) -> String {
+    format!(
+        "bench --url {url} --runtime vllm --model base --seed 5 --rate 100 --requests 20 --input-tokens 160 --output-tokens 2 {more}"
+    )
+}
+
+#[test]
+fn t30_a_run_finds_nothing_of_an_earlier_one_in_the_cache_unless_it_asks_the_same_and_then_is_warned() {
+    let bench = Bench::new();
+    let (child, addrs) = started(&["--engine", "vllm", "--model", "base", "--time-scale", "20"], 1);
+    let url = format!("http://{}", addrs[0]);
+    let share = |told: &Ended| told.json()["unexpected_cached_share"].as_f64().unwrap();
+    for _ in 0..2 {
+        let cold = ran(&bench, &cold_load(&url, "--json"));
+        assert_eq!(share(&cold), 0.0, "each run has a number of its own in its prompts");
+    }
+    assert_eq!(share(&ran(&bench, &cold_load(&url, "--same-prompts --json"))), 0.0);
+    let warm = ran(&bench, &cold_load(&url, "--same-prompts"));
+    assert!(warm.out.contains("WARM CACHE") && warm.out.contains("--same-prompts"), "{}", warm.out);
+    stopped(child);
+}
+
+#[test]
+fn t36_each_of_twelve_adapters_on_eight_slots_has_its_share_its_tail_and_its_count() {
+    let bench = Bench::new();
+    let names: Vec<String> = (0..12).map(|n| format!("a{n:02}")).collect();
+    let names = names.join(",");
+    let arguments = ["--engine", "vllm", "--adapters", &names, "--slots", "8", "--time-scale", "50"];
+    let (child, addrs) = started(&arguments, 1);
+    let words = format!(
+        "bench --url http://{} --runtime vllm --adapters {names} --popularity zipf:1.0 --rate 200 --requests 600 \
+         --input-tokens 32 --output-tokens 4 --seed 3 --out out",
+        addrs[0]
+    );
+    let told = ran(&bench, &words).out;
+    assert!(told.contains("worst adapter: a"), "{told}");
+    let document = bench.json("out/bench.json");
+    let adapters = document["summary"]["adapters"].as_array().unwrap();
+    let total: f64 = (1..=12).map(|k| 1.0 / f64::from(k)).sum();
+    let mut chi_square = 0.0;
+    for (adapter, rank) in adapters.iter().zip(1..=12) {
+        let n = adapter["all"]["requests"].as_f64().unwrap();
+        let expected = 600.0 / f64::from(rank) / total;
+        chi_square += (n - expected).powi(2) / expected;
+        assert_eq!(adapter["all"]["latencies"]["ttft_from_due_ms"]["n"].as_f64(), Some(n));
+        assert!(adapter["all"]["latencies"]["ttft_from_due_ms"]["p50"].is_number(), "{adapter}");
+        // A 99th percentile is shown only where 299 requests or more stand behind it.
+        assert_eq!(
+            adapter["all"]["latencies"]["ttft_from_due_ms"]["p99"].is_number(),
+            n >= 299.0,
+            "{adapter}"
+        );
+        assert_eq!(
+            adapter["cold"]["requests"].as_f64().unwrap() + adapter["warm"]["requests"].as_f64().unwrap(),
+            n
+        );
+    }
+    assert!(chi_square < 31.26, "99.9th percentile of chi-square with 11 degrees of freedom: {chi_square}");
+    stopped(child);
+}
+
+#[test]
+fn t37_the_adapter_of_a_request_is_the_clients_although_the_servers_series_say_base() {
+    let bench = Bench::new();
+    let (child, addrs) =
+        started(&["--engine", "vllm", "--model", "base", "--adapters", "sql,chat", "--time-scale", "50"], 1);
+    let words = format!(
+        "bench --url http://{} --runtime vllm --adapters sql,chat --rate 100 --requests 20 --input-tokens 16 \
+         --output-tokens 2 --out out",
+        addrs[0]
+    );
+    ran(&bench, &words);
+    let named = |row: &Json| row["adapter"].as_str().unwrap().to_owned();
+    let rows: std::collections::BTreeSet<String> =
+        lines(&bench, "out/requests.jsonl").iter().map(named).collect();
+    assert_eq!(Vec::from_iter(rows), ["chat", "sql"]);
+    let metrics = get(&addrs[0], "/metrics");
+    let of_success: Vec<&str> =
+        metrics.lines().filter(|line| line.starts_with("vllm:request_success_total{")).collect();
+    assert!(!of_success.is_empty());
+    for line in of_success {
+        assert!(line.contains("model_name=\"base\"") && !line.contains("sql"), "{line}");
+    }
+    stopped(child);
 }

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 /// A started server, and its URLs without `http://`.
-fn started(arguments: &[&str], servers: usize) -> (Child, Vec<String>) {
+pub fn started(arguments: &[&str], servers: usize) -> (Child, Vec<String>) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_acb"))
         .arg("serve-fake")
         .args(arguments)
@@ -21,7 +21,7 @@ fn started(arguments: &[&str], servers: usize) -> (Child, Vec<String>) {
 }
 
 /// Stops a server politely and gives back what it said.
-fn stopped(mut child: Child) -> String {
+pub fn stopped(mut child: Child) -> String {
     let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
     let mut said = String::new();
@@ -38,6 +38,15 @@ fn post(addr: &str, path: &str, body: &str) -> String {
         "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
     )
     .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// The answer to a question without a body, its head included.
+pub fn get(addr: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer

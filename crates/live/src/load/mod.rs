@@ -17,7 +17,7 @@ pub use served::{Names, ObservationRow, Phase, Served};
 pub use stages::{Rate, Stage, Staged, StagesError};
 
 use crate::check::{GapLaw, Thresholds};
-use crate::{ClientOptions, Target};
+use crate::{ClientOptions, Target, Text};
 use acb_routing::{Router, RouterEvent, RoutingRow};
 use acb_types::Nanos;
 use std::io;
@@ -37,6 +37,8 @@ pub struct Load<S> {
     pub client: ClientOptions,
     /// How requests are written.
     pub bodies: Bodies,
+    /// Whether the sink is handed what the model wrote.
+    pub text: Text,
     /// Bounds.
     pub limits: Limits,
     /// What is tried again.

@@ -164,6 +164,7 @@ struct Shared<S> {
     bodies: Bodies,
     limits: Limits,
     retries: Retries,
+    text: Text,
     pen: Pen<Row>,
     cancel: watch::Receiver<bool>,
     control: Control,
@@ -272,7 +273,7 @@ fn share<S: RequestSource>(
     pen: Pen<Row>,
     (cancel, control): (watch::Receiver<bool>, Control),
 ) -> Result<(Arc<Shared<S>>, Scrapes), LoadError> {
-    let Load { source, router, targets, client, bodies, limits, retries, scrapes, .. } = load;
+    let Load { source, router, targets, client, bodies, limits, retries, text, scrapes, .. } = load;
     let log = pen.clone();
     let router = router.with_log(Box::new(move |row| log.write(Row::Routed(Box::new(row.clone())))));
     let bounds = Bounds {
@@ -283,7 +284,7 @@ fn share<S: RequestSource>(
     let clients: Result<Vec<Client>, ClientError> =
         targets.into_iter().map(|target| Client::new(target, client, clock)).collect();
     let desk = Desk::new(clock, source, router, bounds);
-    let shared = Shared { desk, clients: clients?, bodies, limits, retries, pen, cancel, control };
+    let shared = Shared { desk, clients: clients?, bodies, limits, retries, text, pen, cancel, control };
     Ok((Arc::new(shared), scrapes))
 }
 
@@ -379,7 +380,7 @@ async fn exchange<S: RequestSource>(shared: &Shared<S>, dispatched: &Dispatched)
         body: Bytes::from(shared.bodies.body(request, truth, *decision)),
         headers: HeaderMap::new(),
         timeout_ns: shared.limits.timeout,
-        text: Text::Dropped,
+        text: shared.text,
     };
     let mut cancel = shared.cancel.clone();
     let given_up = async {

@@ -4,7 +4,7 @@ use acb_fake::shapes::{Script, ShapeOptions, ShapeServer};
 use acb_live::check::{GapLaw, Thresholds};
 use acb_live::load::{AnswerLength, Api, Control, PromptForm};
 use acb_live::load::{Bodies, Dialect, Limits, Load, LoadEnd, Rate, Retries, Served, Sink, run};
-use acb_live::{ClientOptions, Target};
+use acb_live::{ClientOptions, Target, Text};
 use acb_routing::{
     CostModel, PolicySpec, PrefixIndexSpec, RoundRobinSpec, Router, RouterContext, RoutingRow,
 };
@@ -133,6 +133,7 @@ pub fn load_by(
             texts: None,
         },
         limits: Limits { timeout: ms(60_000), ..Limits::default() },
+        text: Text::Dropped,
         retries: Retries::default(),
         scrapes: None,
         threads: 1,
