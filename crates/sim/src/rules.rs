@@ -195,7 +195,7 @@ impl Rules {
         let invoked_from = self.invoked_from(job);
         let whole = job.request.prompt.segments().iter().copied().chain([answer]);
         let Some(invoked_from) = invoked_from else {
-            return job.text.extend(block_runs(whole, namespace, self.block));
+            return block_runs(whole, namespace, self.block).for_each(|run| job.text.push(run));
         };
         let base_blocks = invoked_from / self.block;
         let mut start = 0;
