@@ -229,7 +229,7 @@ mod tests {
         ];
         for (a, b) in texts.iter().flat_map(|a| texts.map(|b| (a, b))) {
             let hashes = [a, b].map(|text| prompt(text).block_hashes(7, 16).collect::<Vec<_>>());
-            let numbers = [a, b].map(|text| numbered(text));
+            let numbers = [a, b].map(numbered);
             assert_eq!(hashes[0].len(), numbers[0].len(), "the full blocks of {a:?}");
             let pairs = hashes[0].iter().zip(&hashes[1]).zip(numbers[0].iter().zip(&numbers[1]));
             for ((x, y), (m, n)) in pairs {
