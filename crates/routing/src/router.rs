@@ -180,21 +180,26 @@ impl Router {
         let entry = self.in_flight.get_mut(&request);
         let entry =
             entry.unwrap_or_else(|| panic!("request {request} is not in flight and had a first token"));
-        if let FirstToken::Awaited { sent } = std::mem::replace(&mut entry.first_token, FirstToken::Came) {
-            let view = &mut self.state.replicas[entry.replica.index()];
-            view.pending_prefill_tokens -= entry.prefill_tokens;
-            let unseen = self.unscraped.get(entry.replica.index());
-            if unseen.is_none_or(|u| sent >= u.first_unseen) {
-                view.unscraped_prefill_tokens -= entry.prefill_tokens;
-            }
-        }
+        let before = *entry;
+        entry.first_token = FirstToken::Came;
+        self.computed(&before);
     }
 
     fn finished(&mut self, request: RequestId) {
-        assert!(self.is_in_flight(request), "request {request} is not in flight and finished");
-        self.first_token(request);
-        if let Some(entry) = self.in_flight.remove(&request) {
-            self.state.replicas[entry.replica.index()].ended(entry.adapter);
+        let entry = self.in_flight.remove(&request);
+        let entry = entry.unwrap_or_else(|| panic!("request {request} is not in flight and finished"));
+        self.computed(&entry);
+        self.state.replicas[entry.replica.index()].ended(entry.adapter);
+    }
+
+    /// The prompt of a request is no longer pending, if it was until now.
+    fn computed(&mut self, entry: &InFlight) {
+        let FirstToken::Awaited { sent } = entry.first_token else { return };
+        let view = &mut self.state.replicas[entry.replica.index()];
+        view.pending_prefill_tokens -= entry.prefill_tokens;
+        let unseen = self.unscraped.get(entry.replica.index());
+        if unseen.is_none_or(|u| sent >= u.first_unseen) {
+            view.unscraped_prefill_tokens -= entry.prefill_tokens;
         }
     }
 

@@ -48,38 +48,70 @@ impl Event {
     }
 }
 
+/// Bits of a place in the order that are the sequence number.
+const SEQUENCE_BITS: u32 = 60;
+
+/// Time, class and sequence number as one number, which is in the order of the three.
+fn order(at: Nanos, class: Class, sequence: u64) -> u128 {
+    u128::from(at.0) << 64 | u128::from((class as u64) << SEQUENCE_BITS | sequence)
+}
+
+fn time(order: u128) -> Nanos {
+    Nanos((order >> 64) as u64)
+}
+
+/// Most events that are kept sorted.
+const NEAR: usize = 32;
+
 /// The queue of events.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
-    heap: BinaryHeap<Reverse<(Nanos, Class, u64, Event)>>,
+    /// The next events, the first of them last; empty only when there is none.
+    near: Vec<(u128, Event)>,
+    /// Those after them.
+    far: BinaryHeap<Reverse<(u128, Event)>>,
     sequence: u64,
 }
 
 impl Agenda {
     pub(crate) fn push(&mut self, at: Nanos, event: Event) {
-        self.heap.push(Reverse((at, event.class(), self.sequence, event)));
+        let entry = (order(at, event.class(), self.sequence), event);
         self.sequence += 1;
+        if self.far.peek().is_some_and(|Reverse(first)| first.0 < entry.0) {
+            return self.far.push(Reverse(entry));
+        }
+        let place = self.near.partition_point(|later| later.0 > entry.0);
+        self.near.insert(place, entry);
+        if self.near.len() > NEAR {
+            self.far.push(Reverse(self.near.remove(0)));
+        }
     }
 
     /// When the next event is.
     pub(crate) fn next_at(&self) -> Option<Nanos> {
-        self.heap.peek().map(|Reverse((at, ..))| *at)
+        self.near.last().map(|&(order, _)| time(order))
     }
 
     /// Takes the next event if it comes before a request that is due at `due`.
     pub(crate) fn pop_before(&mut self, due: Option<Nanos>) -> Option<(Nanos, Event)> {
-        let &Reverse((at, class, _, event)) = self.heap.peek()?;
-        if due.is_some_and(|due| (due, Class::Arrival) < (at, class)) {
+        let &(next, event) = self.near.last()?;
+        if due.is_some_and(|due| order(due, Class::Arrival, 0) < next) {
             return None;
         }
-        self.heap.pop();
-        Some((at, event))
+        self.near.pop();
+        if self.near.is_empty() {
+            self.near
+                .extend(std::iter::from_fn(|| self.far.pop()).take(NEAR / 2).map(|Reverse(entry)| entry));
+            self.near.reverse();
+        }
+        Some((time(next), event))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn the_order_is_time_then_class_then_sequence() {
@@ -112,5 +144,24 @@ mod tests {
         assert_eq!(agenda.pop_before(Some(Nanos(5))), None);
         agenda.push(Nanos(5), Event::Scrape);
         assert_eq!(agenda.pop_before(Some(Nanos(5))), Some((Nanos(5), Event::Scrape)));
+    }
+
+    proptest! {
+        #[test]
+        fn many_events_come_in_order(times in prop::collection::vec(prop::option::weighted(0.7, 0u64..200), 1..300)) {
+            let (mut agenda, mut expected) = (Agenda::default(), std::collections::BTreeSet::new());
+            // Each event is told apart by the number of its push; without a time, one is taken.
+            for (push, at) in (0u64..).zip(times.into_iter().chain(vec![None; 300])) {
+                let Some(at) = at else {
+                    let taken = agenda.pop_before(None);
+                    prop_assert_eq!(taken, expected.pop_first());
+                    continue;
+                };
+                let event = Event::StepEnd { replica: ReplicaId(0), version: push };
+                agenda.push(Nanos(at), event);
+                expected.insert((Nanos(at), event));
+                prop_assert_eq!(agenda.next_at(), expected.first().map(|&(at, _)| at));
+            }
+        }
     }
 }

@@ -104,16 +104,23 @@ impl Decoding {
 
     /// Blocks still to be taken for the steps before `step`.
     pub(crate) fn unsettled(&self, step: u64) -> u64 {
-        let period = self.phases.len() as u64;
         let steps = step.saturating_sub(self.settled);
-        let rest = steps % period;
-        let first = self.settled % period;
-        let partial: u64 = (first..first + rest).map(|i| self.phases[(i % period) as usize]).sum();
-        steps / period * self.rows + partial
+        if steps == 0 {
+            return 0;
+        }
+        let period = self.phases.len();
+        let first = (self.settled % period as u64) as usize;
+        let end = first + (steps % period as u64) as usize;
+        let (ahead, around) = (first..end.min(period), 0..end.saturating_sub(period));
+        let partial = self.phases[ahead].iter().sum::<u64>() + self.phases[around].iter().sum::<u64>();
+        steps / period as u64 * self.rows + partial
     }
 
     /// Takes the blocks of all steps before `step`.
     pub(crate) fn settle(&mut self, step: u64, pool: &mut BlockPool) {
+        if step <= self.settled {
+            return;
+        }
         let blocks = self.settle_count(step);
         pool.take(blocks);
         self.owed += blocks;
@@ -132,19 +139,26 @@ impl Decoding {
         self.owed
     }
 
-    /// The step count up to which `free` blocks suffice; `None`: nobody is here to need any.
-    pub(crate) fn affordable(&self, free: u32) -> Option<u64> {
-        if self.rows == 0 {
-            return None;
+    /// Whether `free` blocks suffice for the steps before `step`.
+    pub(crate) fn suffices(&self, free: u64, step: u64) -> bool {
+        let (steps, period) = (step.saturating_sub(self.settled), self.phases.len() as u64);
+        // Whole periods are quickly counted, and mostly they settle it.
+        (steps + period - 1) * self.rows <= free * period || self.unsettled(step) <= free
+    }
+
+    /// The step count up to which `free` blocks suffice, at most `most`.
+    pub(crate) fn affordable(&self, free: u32, most: u64) -> u64 {
+        let (free, period) = (u64::from(free), self.phases.len() as u64);
+        if self.suffices(free, most) {
+            return most;
         }
-        let period = self.phases.len() as u64;
-        let mut left = u64::from(free) % self.rows;
-        let mut step = self.settled + u64::from(free) / self.rows * period;
+        let mut left = free % self.rows;
+        let mut step = self.settled + free / self.rows * period;
         while left >= self.phases[(step % period) as usize] {
             left -= self.phases[(step % period) as usize];
             step += 1;
         }
-        Some(step)
+        step
     }
 
     /// The step count at which the next answer is complete. `current` tells whether an entry still holds.
@@ -230,16 +244,18 @@ mod tests {
 
         #[test]
         fn the_step_at_which_the_pool_runs_dry_is_found_in_closed_form(
-            phases in prop::collection::vec(0u64..4, 1..6), settled in 0u64..20, free in 0u32..100,
+            phases in prop::collection::vec(0u64..4, 1..6), settled in 0u64..20, free in 0u32..100, more in 0u64..200,
         ) {
             let mut company = Decoding::new(phases.len() as u32);
             company.rows = phases.iter().sum();
             company.phases = phases;
             company.settled = settled;
             prop_assume!(company.rows > 0);
-            let dry = company.affordable(free).unwrap();
+            let most = settled + more;
+            let dry = company.affordable(free, most);
+            prop_assert!(dry <= most);
             prop_assert!(company.unsettled(dry) <= u64::from(free));
-            prop_assert!(company.unsettled(dry + 1) > u64::from(free));
+            prop_assert!(dry == most || company.unsettled(dry + 1) > u64::from(free));
         }
     }
 }

@@ -111,7 +111,7 @@ impl Stretch {
         if self.end().floor() <= at {
             return self.steps;
         }
-        self.first_ending(|end| end > at) - 1
+        self.first_ending(Nanos(at.0 + 1)) - 1
     }
 
     /// When the first of its steps ends that has not ended by `at`, or the last of them.
@@ -121,16 +121,20 @@ impl Stretch {
 
     /// The number of steps (at least one) after which a request that came at `at` is seen.
     pub(crate) fn boundary_at_or_after(&self, at: Nanos) -> u64 {
-        self.first_ending(|end| end >= at)
+        self.first_ending(at)
     }
 
-    /// The least number of steps in `1..=self.steps` whose end satisfies `late`, which holds for the last one or is
-    /// answered with it.
-    fn first_ending(&self, late: impl Fn(Nanos) -> bool) -> u64 {
+    /// The least number of steps in `1..=self.steps` whose end is at or after `at`; all of them when none is.
+    fn first_ending(&self, at: Nanos) -> u64 {
+        let is_late = |steps: u64| self.after(steps).floor() >= at;
+        let guess = self.about(at).clamp(1, self.steps);
+        if (guess == self.steps || is_late(guess)) && (guess == 1 || !is_late(guess - 1)) {
+            return guess;
+        }
         let (mut low, mut high) = (1, self.steps);
         while low < high {
             let middle = low + (high - low) / 2;
-            if late(self.after(middle).floor()) {
+            if is_late(middle) {
                 high = middle;
             } else {
                 low = middle + 1;
@@ -138,11 +142,22 @@ impl Stretch {
         }
         low
     }
+
+    /// The number of steps whose end is about `at`: the root of a quadratic equation. Rounding can miss it, and so can
+    /// times of more than two hours, which are cut off.
+    fn about(&self, at: Nanos) -> u64 {
+        let cut_off = |exact: u128| exact as i64 as f64;
+        let time = cut_off(Exact::from(at).0.saturating_sub(self.from.0));
+        let half_growth = cut_off(self.growth.0) / 2.0;
+        let linear = cut_off(self.first.0) - half_growth;
+        (2.0 * time / (linear + (linear * linear + 4.0 * half_growth * time).sqrt())).ceil() as u64
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn splitting_a_stretch_changes_no_later_time() {
@@ -165,5 +180,19 @@ mod tests {
         assert_eq!(s.boundary_at_or_after(Nanos(110)), 1);
         assert_eq!(s.boundary_at_or_after(Nanos(111)), 2);
         assert_eq!((s.ended_by(Nanos(109)), s.ended_by(Nanos(110)), s.ended_by(Nanos(999))), (0, 1, 5));
+    }
+
+    proptest! {
+        #[test]
+        fn the_step_that_ends_at_or_after_a_time_is_found(
+            first in 0u64..5_000_000, growth in prop_oneof![Just(0u64), 0u64..100_000], steps in 1u64..300, at in 0u64..900,
+        ) {
+            let (first, growth) = (Exact(u128::from(first)), Exact(u128::from(growth)));
+            let s = Stretch { from: Exact::from(Nanos(100)), first, growth, steps };
+            let counted = (1..steps).find(|&n| s.after(n).floor() >= Nanos(at)).unwrap_or(steps);
+            prop_assert_eq!(s.boundary_at_or_after(Nanos(at)), counted);
+            let ended = (1..=steps).filter(|&n| s.after(n).floor() <= Nanos(at)).count() as u64;
+            prop_assert_eq!(s.ended_by(Nanos(at)), ended);
+        }
     }
 }

@@ -5,7 +5,7 @@ use crate::exact::Exact;
 use crate::kv::Held;
 use crate::sglang::Shared;
 use acb_routing::Decision;
-use acb_types::{AdapterId, AdapterLoad, Nanos, Outcome, ReplicaId, Request, RequestId};
+use acb_types::{AdapterId, AdapterLoad, BlockRun, Nanos, Outcome, ReplicaId, Request, RequestId};
 
 /// Place of a job in the table.
 pub(crate) type JobKey = u32;
@@ -64,8 +64,8 @@ pub(crate) struct Job {
     /// Order of arrival at the replica.
     pub(crate) arrival: u64,
     pub(crate) blocks: Held,
-    /// Hashes of the full blocks of prompt and answer, once needed.
-    pub(crate) hashes: Vec<u64>,
+    /// The full blocks of prompt and answer, once needed.
+    pub(crate) text: Vec<BlockRun>,
     /// What of it is in the radix tree (SGLang).
     pub(crate) shared: Shared,
     /// Neighbours in the queue, and among those with the same adapter.
@@ -159,14 +159,14 @@ impl Jobs {
         answer: u32,
         sent: Nanos,
     ) -> JobKey {
-        let (blocks, hashes) = match self.vacant.last() {
+        let (blocks, text) = match self.vacant.last() {
             Some(&key) => {
                 let old = &mut self.table[key as usize];
-                (std::mem::take(&mut old.blocks), std::mem::take(&mut old.hashes))
+                (std::mem::take(&mut old.blocks), std::mem::take(&mut old.text))
             }
             None => (Held::default(), Vec::new()),
         };
-        let job = Job::new(Memory { blocks, hashes }, request, decision, (answer, sent));
+        let job = Job::new(Memory { blocks, text }, request, decision, (answer, sent));
         match self.vacant.pop() {
             Some(key) => {
                 self.table[key as usize] = job;
@@ -184,7 +184,7 @@ impl Jobs {
         let job = &mut self[key];
         assert!(job.blocks.len() == 0, "a job gives its blocks back before it is forgotten");
         (job.stage, job.ended) = (Stage::Done, true);
-        job.hashes.clear();
+        job.text.clear();
         self.vacant.push(key);
     }
 
@@ -206,7 +206,7 @@ impl Jobs {
 
 struct Memory {
     blocks: Held,
-    hashes: Vec<u64>,
+    text: Vec<BlockRun>,
 }
 
 impl Job {
@@ -235,7 +235,7 @@ impl Job {
             place: 0,
             arrival: 0,
             blocks: memory.blocks,
-            hashes: memory.hashes,
+            text: memory.text,
             shared: Shared::default(),
             queue: Links::NONE,
             adapter_queue: Links::NONE,

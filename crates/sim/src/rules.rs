@@ -5,7 +5,7 @@ use crate::jobs::Job;
 use crate::latency::{Latency, Slots};
 use crate::sglang::SglangRules;
 use crate::{CacheCondition, ClusterSpec, EngineSpec, Profile, VllmSpec};
-use acb_types::{AdapterId, Adapters, Nanos, Request, Segment};
+use acb_types::{AdapterId, Adapters, BlockRun, ContentId, Nanos, Request, Segment, block_runs};
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
 
@@ -75,13 +75,13 @@ pub(crate) fn namespace(adapter: Option<(&str, &str)>) -> u64 {
     hasher.finish()
 }
 
-/// The hash of a block under an invoked adapter: its text up to there, the adapter's namespace, and how many blocks before
-/// it are the base model's.
-fn invoked(text: u64, namespace: u64, base_blocks: usize) -> u64 {
+/// The hash of a run under an invoked adapter: that of its text, the adapter's namespace, and how many blocks are the base
+/// model's.
+fn invoked(text: u64, namespace: u64, base_blocks: u32) -> u64 {
     let mut hasher = FxHasher::default();
     hasher.write_u64(text);
     hasher.write_u64(namespace);
-    hasher.write_usize(base_blocks);
+    hasher.write_u32(base_blocks);
     hasher.finish()
 }
 
@@ -183,26 +183,31 @@ impl Rules {
         salted(self.namespaces[adapter.map_or(0, |a| a.index() + 1)], salt)
     }
 
-    /// Fills in the hashes of the job's full blocks, answer included: what a later prompt with this answer in it has.
+    /// Fills in the job's full blocks, answer included: what a later prompt with this answer in it has.
     pub(crate) fn hash(&self, job: &mut Job) {
-        if !job.hashes.is_empty() {
+        if !job.text.is_empty() {
             return;
         }
         let salt = job.request.cache_salt;
-        let content = acb_types::ContentId::of_output(job.request.id);
-        let mut whole = job.request.prompt.clone();
-        whole.push(Segment { content, tokens: job.answer });
+        let content = ContentId::of_output(job.request.id);
+        let answer = Segment { content, tokens: job.answer };
         let namespace = self.namespace(job.adapter(), salt);
-        job.hashes.reserve((whole.tokens() / self.block) as usize);
-        let Some(invoked_from) = self.invoked_from(job) else {
-            return whole.block_hashes(namespace, self.block).for_each(|hash| job.hashes.push(hash));
+        let invoked_from = self.invoked_from(job);
+        let whole = job.request.prompt.segments().iter().copied().chain([answer]);
+        let Some(invoked_from) = invoked_from else {
+            return block_runs(whole, namespace, self.block).for_each(|run| job.text.push(run));
         };
-        let base_blocks = (invoked_from / self.block) as usize;
-        let of_base = whole.block_hashes(self.namespace(None, salt), self.block);
-        job.hashes.extend(of_base.enumerate().map(|(at, text)| match at < base_blocks {
-            true => text,
-            false => invoked(text, namespace, base_blocks),
-        }));
+        let base_blocks = invoked_from / self.block;
+        let mut start = 0;
+        for run in block_runs(whole, self.namespace(None, salt), self.block) {
+            if start < base_blocks {
+                job.text.push(BlockRun { end: run.end.min(base_blocks), ..run });
+            }
+            if run.end > base_blocks {
+                job.text.push(BlockRun { hash: invoked(run.hash, namespace, base_blocks), ..run });
+            }
+            start = run.end;
+        }
     }
 
     /// The token from which the adapter of a request applies, where not from the first; `None` for base too.

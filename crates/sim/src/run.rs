@@ -275,23 +275,27 @@ impl<'a> Contended<'a> {
         {
             self.run.sink.steps(&steps);
         }
-        let mut outputs = std::mem::take(&mut self.outputs);
         let engine = &mut Engine { rules: self.run.cluster.rules_of(replica), jobs: &mut self.jobs };
-        self.replicas[at].end(engine, &mut outputs);
-        for key in outputs.first_tokens.drain(..) {
-            let event = RouterEvent::FirstToken { at: self.now, request: self.jobs[key].request.id };
-            self.run.router.apply(&event);
-        }
-        for key in outputs.dropped.drain(..) {
-            self.jobs.remove(key);
-        }
-        for key in outputs.complete.drain(..) {
-            self.ended(key, Outcome::Ok);
-        }
-        self.outputs = outputs;
+        self.replicas[at].end(engine, &mut self.outputs);
+        self.take_outputs();
         if self.replicas[at].has_work() {
             self.start_soon(at);
         }
+    }
+
+    /// Passes on what steps gave.
+    fn take_outputs(&mut self) {
+        for nth in 0..self.outputs.first_tokens.len() {
+            let request = self.jobs[self.outputs.first_tokens[nth]].request.id;
+            self.run.router.apply(&RouterEvent::FirstToken { at: self.now, request });
+        }
+        for &key in &self.outputs.dropped {
+            self.jobs.remove(key);
+        }
+        for nth in 0..self.outputs.complete.len() {
+            self.ended(self.outputs.complete[nth], Outcome::Ok);
+        }
+        self.outputs.clear();
     }
 
     /// Gives up the requests whose time is up.

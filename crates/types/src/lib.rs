@@ -24,7 +24,7 @@ pub use ids::{
     AdapterId, ContentId, DocumentId, ReplicaId, RequestId, SessionId, TaskId, TenantId, TrustGroupId,
 };
 pub use observed::{AbsentReason, Observed, Source};
-pub use prompt::{Prompt, Segment};
+pub use prompt::{BlockRun, Prompt, Segment, block_runs};
 pub use quality::{Outcomes, QualityTable, QualityTableError};
 pub use record::{AdapterLoad, Outcome, RECORD_VERSION, Record};
 pub use request::{Request, Truth};

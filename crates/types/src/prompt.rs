@@ -80,6 +80,37 @@ impl Prompt {
     }
 }
 
+/// Full blocks of a text that end in one of its runs of tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRun {
+    /// Hash of all tokens before the run, and of its content. Where it and a block's number within the text are equal,
+    /// the tokens up to the block's end are (up to a collision, as for [`Prompt::block_hashes`]).
+    pub hash: u64,
+    /// Number of the last block that ends in it, and one.
+    pub end: u32,
+}
+
+/// The full blocks of `block` tokens of a text, by the runs in which they end; runs in which none ends are left out. Blocks
+/// are told apart as by [`Prompt::block_hashes`], without a hash for each.
+///
+/// # Panics
+/// When `block` is zero.
+pub fn block_runs(
+    segments: impl IntoIterator<Item = Segment>,
+    namespace: u64,
+    block: u32,
+) -> impl Iterator<Item = BlockRun> {
+    assert!(block > 0, "a block holds at least one token");
+    let (mut before, mut tokens, mut end) = (mix(namespace, SEED), 0, 0);
+    segments.into_iter().filter(|segment| segment.tokens > 0).filter_map(move |segment| {
+        let hash = mix(before, segment.content.0);
+        before = mix(hash, u64::from(segment.tokens));
+        tokens += segment.tokens;
+        let start = std::mem::replace(&mut end, tokens / block);
+        (start < end).then_some(BlockRun { hash, end })
+    })
+}
+
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Two rounds of multiply-and-fold: cheap and well mixed for structured input.
@@ -174,6 +205,37 @@ mod tests {
         let longer = prompt(&[(1, 64)]);
         let equal = twice.block_hashes(0, 16).zip(longer.block_hashes(0, 16)).filter(|(x, y)| x == y).count();
         assert_eq!(equal, 2, "a content that starts again is not its continuation");
+    }
+
+    /// The hash of the run and the number of each full block.
+    fn numbered(runs: &[(u64, u32)]) -> Vec<(u64, u32)> {
+        let mut blocks = Vec::new();
+        for run in block_runs(prompt(runs).segments().iter().copied(), 7, 16) {
+            blocks.extend((blocks.len() as u32..run.end).map(|number| (run.hash, number)));
+        }
+        blocks
+    }
+
+    #[test]
+    fn runs_tell_blocks_apart_as_their_hashes_do() {
+        let texts: [&[(u64, u32)]; 7] = [
+            &[(1, 100)],
+            &[(1, 64)],
+            &[(1, 60), (2, 40)],
+            &[(1, 32), (1, 32)],
+            &[(1, 33), (2, 3), (3, 80)],
+            &[(1, 33), (2, 3), (4, 80)],
+            &[(2, 15)],
+        ];
+        for (a, b) in texts.iter().flat_map(|a| texts.map(|b| (a, b))) {
+            let hashes = [a, b].map(|text| prompt(text).block_hashes(7, 16).collect::<Vec<_>>());
+            let numbers = [a, b].map(numbered);
+            assert_eq!(hashes[0].len(), numbers[0].len(), "the full blocks of {a:?}");
+            let pairs = hashes[0].iter().zip(&hashes[1]).zip(numbers[0].iter().zip(&numbers[1]));
+            for ((x, y), (m, n)) in pairs {
+                assert_eq!(x == y, m == n, "blocks of {a:?} and {b:?}");
+            }
+        }
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Replica {
         let job = &mut engine.jobs[key];
         rules.hash(job);
         let most = (job.tokens() - 1) / rules.block;
-        self.pool.find(&job.hashes[..most as usize], &mut self.hits)
+        self.pool.find(&job.text, most, &mut self.hits)
     }
 
     fn enter(&mut self, engine: &mut Engine<'_>, key: JobKey, admission: &Admission) {

@@ -10,12 +10,13 @@ impl Replica {
     /// Ends the steps in progress. Who ended is in `outputs`, which is appended to.
     pub(crate) fn end(&mut self, engine: &mut Engine<'_>, outputs: &mut Outputs) {
         let stretch = self.stretch.expect("a step ends once");
-        self.settle_adapters(engine.rules, stretch.end());
+        let end = stretch.end();
+        self.settle_adapters(engine.rules, end);
         self.stretch = None;
         self.counters.decode_tokens += self.decoding.rows() * stretch.steps;
-        self.counters.busy += stretch.end() - stretch.from;
+        self.counters.busy += end - stretch.from;
         self.step += stretch.steps;
-        self.now = stretch.end();
+        self.now = end;
         self.decoding.note_longest(self.step - 1, stretch.longest());
         self.emit_stepwise(engine, outputs);
         self.drop_given_up(engine, outputs);

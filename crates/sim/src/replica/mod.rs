@@ -57,6 +57,15 @@ pub(crate) struct Outputs {
     pub(crate) dropped: Vec<JobKey>,
 }
 
+impl Outputs {
+    /// Forgets what was passed on.
+    pub(crate) fn clear(&mut self) {
+        self.first_tokens.clear();
+        self.complete.clear();
+        self.dropped.clear();
+    }
+}
+
 /// One replica.
 #[derive(Clone, Debug)]
 pub(crate) struct Replica {
@@ -208,6 +217,7 @@ impl Replica {
     }
 
     /// Takes in the adapters that were read ahead of need by `at`.
+    #[inline]
     fn settle_adapters(&mut self, rules: &Rules, at: Exact) {
         if self.adapters.awaits_any() {
             self.adapters.settle(&rules.adapters, at, (self.step, self.stretch.as_ref()));

@@ -45,13 +45,12 @@ impl Replica {
         let rules = engine.rules;
         let rows = self.decoding.rows();
         let mut budget = u64::from(rules.budget).checked_sub(rows)?;
-        let mut blocks = self.decoding.unsettled(self.step + 1);
+        let mut blocks = 0;
         let exists_others = self.running.len() as u64 + u64::from(self.queue.len()) > 1;
-        let mixed = self.company_runs_behind(engine);
         for &key in &self.stepwise {
             let job = &engine.jobs[key];
             let want = u64::from(wanted(job, rules, exists_others));
-            if want > budget && mixed {
+            if want > budget && self.company_runs_behind(engine) {
                 self.planned.clear();
                 return None;
             }
@@ -62,7 +61,8 @@ impl Replica {
                 self.planned.push((key, tokens));
             }
         }
-        if blocks > u64::from(self.pool.free()) {
+        let left = u64::from(self.pool.free()).checked_sub(blocks);
+        if !left.is_some_and(|left| self.decoding.suffices(left, self.step + 1)) {
             self.planned.clear();
             return None;
         }
@@ -161,7 +161,7 @@ impl Replica {
             return;
         }
         rules.hash(job);
-        self.pool.register(&mut job.blocks, &job.hashes, full.start as usize..full.end as usize);
+        self.pool.register(&mut job.blocks, &job.text, full);
     }
 
     /// Brings the adapters of newly admitted requests into slots; the whole step waits.
@@ -187,7 +187,7 @@ impl Replica {
             return Stretch { from: self.now, first, growth: Exact::ZERO, steps: 1 };
         }
         let complete = self.next_completion(engine).expect("a step computes something");
-        let until = self.decoding.affordable(self.pool.free()).map_or(complete, |dry| complete.min(dry));
+        let until = self.decoding.affordable(self.pool.free(), complete);
         let steps = until.checked_sub(self.step).filter(|&s| s > 0).expect("the planned step has its blocks");
         Stretch { from: self.now, first, growth: latency.growth(batch.rows), steps }
     }

@@ -154,7 +154,7 @@ impl Replica {
         let complete = self.next_completion(engine).expect("a running request is not complete");
         let pages = self.memory.available() / u64::from(self.memory.page());
         let pages = u32::try_from(pages).unwrap_or(u32::MAX);
-        let until = self.decoding.affordable(pages).map_or(complete, |dry| complete.min(dry));
+        let until = self.decoding.affordable(pages, complete);
         let steps =
             until.checked_sub(self.decodes).filter(|&s| s > 0).expect("a planned step has its memory");
         match doing {

@@ -1,7 +1,7 @@
 //! The block pool block by block, and the fast pool against it.
 
 use crate::kv::{BlockPool, Held};
-use acb_types::{ContentId, Prompt, Segment};
+use acb_types::{BlockRun, ContentId, Prompt, Segment, block_runs};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -83,24 +83,48 @@ impl Pool {
     }
 }
 
-const BLOCKS: u32 = 48;
-const TEXT: u32 = 40;
+const BLOCKS: u32 = 150;
+const TEXT: u32 = 135;
 
-/// The contents of a text of one token a block: it shares `shared` of them with the others and goes on alone.
-fn text(shared: u32, own: u64) -> Vec<u64> {
-    let run = |content, tokens| Segment { content: ContentId(content), tokens };
-    Prompt::new([run(0, shared), run(own, TEXT - shared)]).block_hashes(0, 1).collect()
+/// A text of [`TEXT`] contents as both pools see it.
+#[derive(Clone, Default)]
+struct Text {
+    hashes: Vec<u64>,
+    runs: Vec<BlockRun>,
 }
 
-/// Texts that part from each other at the start, within and at the end of lines of 16 contents.
-fn texts() -> Vec<Vec<u64>> {
-    [(0, 1), (5, 2), (16, 3), (21, 4), (21, 5), (TEXT, 6)].map(|(shared, own)| text(shared, own)).into()
+impl Text {
+    /// Run and number of each content.
+    fn numbered(&self) -> Vec<(u64, u32)> {
+        let run_of = |number| self.runs[self.runs.partition_point(|run| run.end <= number)].hash;
+        (0..TEXT).map(|number| (run_of(number), number)).collect()
+    }
+}
+
+/// A text of one token a block: it shares `shared` contents with the others and goes on alone.
+fn text(shared: u32, own: u64) -> Text {
+    let run = |content, tokens| Segment { content: ContentId(content), tokens };
+    let prompt = Prompt::new([run(0, shared), run(own, TEXT - shared)]);
+    let runs = block_runs(prompt.segments().iter().copied(), 0, 1).collect();
+    Text { hashes: prompt.block_hashes(0, 1).collect(), runs }
+}
+
+/// Texts that part from each other at the start, within and at the end of lines of neighbours.
+fn texts() -> Vec<Text> {
+    [(0, 1), (5, 2), (64, 3), (70, 4), (70, 5), (128, 6), (TEXT, 7)]
+        .map(|(shared, own)| text(shared, own))
+        .into()
+}
+
+/// The hash of each content by its run and number.
+fn hashes() -> BTreeMap<(u64, u32), u64> {
+    texts().iter().flat_map(|text| text.numbered().into_iter().zip(text.hashes.clone())).collect()
 }
 
 /// What a request has in both pools.
 #[derive(Default)]
 struct Asker {
-    hashes: Vec<u64>,
+    text: Text,
     slow: Vec<u32>,
     fast: Held,
     registered: usize,
@@ -110,6 +134,8 @@ struct Both {
     slow: Pool,
     fast: BlockPool,
     askers: Vec<Asker>,
+    texts: Vec<Text>,
+    hashes: BTreeMap<(u64, u32), u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -134,7 +160,7 @@ enum Act {
 impl Both {
     fn act(&mut self, act: &Act) {
         match *act {
-            Act::Ask { text, blocks } => self.ask(&texts()[text], blocks),
+            Act::Ask { text, blocks } => self.ask(self.texts[text].clone(), blocks),
             Act::Grow { asker, blocks, full } => {
                 if let Some(at) = asker.checked_rem(self.askers.len()) {
                     self.grow(at, blocks, full);
@@ -152,13 +178,13 @@ impl Both {
         }
     }
 
-    fn ask(&mut self, hashes: &[u64], blocks: usize) {
-        let slow = self.slow.find(&hashes[..blocks]);
+    fn ask(&mut self, text: Text, blocks: usize) {
+        let slow = self.slow.find(&text.hashes[..blocks]);
         let mut hits = Vec::new();
-        assert_eq!(self.fast.find(&hashes[..blocks], &mut hits), slow.len() as u32, "hits");
+        assert_eq!(self.fast.find(&text.runs, blocks as u32, &mut hits), slow.len() as u32, "hits");
         let revived = slow.iter().filter(|&&id| self.slow.holders[id as usize] == 0).count();
         assert_eq!(self.fast.free_among(&hits), revived as u32, "hits that nobody holds");
-        let mut asker = Asker { hashes: hashes.to_vec(), registered: slow.len(), ..Asker::default() };
+        let mut asker = Asker { text, registered: slow.len(), ..Asker::default() };
         slow.iter().for_each(|&id| self.slow.touch(id));
         self.fast.touch(&hits, &mut asker.fast);
         self.askers.push(Asker { slow, ..asker });
@@ -172,16 +198,17 @@ impl Both {
         asker.fast.add(blocks);
         let full = asker.registered..asker.slow.len().min(asker.registered + full);
         for content in full.clone() {
-            self.slow.register(asker.slow[content], asker.hashes[content]);
+            self.slow.register(asker.slow[content], asker.text.hashes[content]);
         }
-        self.fast.register(&mut asker.fast, &asker.hashes, full.clone());
+        self.fast.register(&mut asker.fast, &asker.text.runs, full.start as u32..full.end as u32);
         asker.registered = full.end;
     }
 
     fn check(&self) {
         self.fast.assert_sound();
         let order = self.slow.free_order();
-        assert_eq!(self.fast.free_order(), order, "the free list");
+        let fast = self.fast.free_order().into_iter().map(|content| content.map(|named| self.hashes[&named]));
+        assert_eq!(fast.collect::<Vec<_>>(), order, "the free list");
         assert_eq!(self.fast.free(), order.len() as u32, "free blocks");
         assert_eq!(
             self.fast.cached_free(),
@@ -189,16 +216,17 @@ impl Both {
             "free blocks with content"
         );
         assert_eq!(self.fast.evictions(), self.slow.evictions, "evictions");
-        for text in texts() {
-            let found = self.slow.find(&text).len() as u32;
-            assert_eq!(self.fast.find(&text, &mut Vec::new()), found, "a text's longest cached run");
+        for text in &self.texts {
+            let found = self.slow.find(&text.hashes).len() as u32;
+            let fast = self.fast.find(&text.runs, TEXT, &mut Vec::new());
+            assert_eq!(fast, found, "a text's longest cached run");
         }
     }
 }
 
 fn an_act() -> impl Strategy<Value = Act> {
     prop_oneof![
-        4 => (0..texts().len(), 0..TEXT as usize).prop_map(|(text, blocks)| Act::Ask { text, blocks }),
+        4 => (0..7usize, 0..TEXT as usize).prop_map(|(text, blocks)| Act::Ask { text, blocks }),
         6 => (0usize..100, prop_oneof![0u32..3, 0..TEXT], prop_oneof![0usize..3, Just(TEXT as usize)])
             .prop_map(|(asker, blocks, full)| Act::Grow { asker, blocks, full }),
         4 => (0usize..100).prop_map(|asker| Act::Release { asker }),
@@ -211,7 +239,8 @@ proptest! {
 
     #[test]
     fn chunks_do_what_single_blocks_do(acts in prop::collection::vec(an_act(), 1..120)) {
-        let mut both = Both { slow: Pool::new(BLOCKS), fast: BlockPool::new(BLOCKS), askers: Vec::new() };
+        let (slow, fast) = (Pool::new(BLOCKS), BlockPool::new(BLOCKS));
+        let mut both = Both { slow, fast, askers: Vec::new(), texts: texts(), hashes: hashes() };
         for act in acts {
             both.act(&act);
             both.check();

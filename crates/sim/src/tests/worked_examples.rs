@@ -6,7 +6,7 @@ use super::steps::Bench;
 use crate::kv::{BlockPool, Held};
 use crate::rules::namespace;
 use crate::{ClusterSpec, KvSpec};
-use acb_types::{ContentId, Prompt, Segment};
+use acb_types::{BlockRun, ContentId, Segment, block_runs};
 use std::collections::BTreeMap;
 
 fn hits(spec: &ClusterSpec, asks: &[Ask]) -> Vec<Option<u32>> {
@@ -44,9 +44,8 @@ fn v4_state_is_shared_only_under_the_same_salt() {
     assert_eq!(hits(&cluster(100), &asks), [0, 0, 96, 0, 96].map(Some));
 }
 
-fn hashes(text: u64, tokens: u32) -> Vec<u64> {
-    let prompt = Prompt::new([Segment { content: ContentId(text), tokens }]);
-    prompt.block_hashes(0, 16).collect()
+fn runs(text: u64, tokens: u32) -> Vec<BlockRun> {
+    block_runs([Segment { content: ContentId(text), tokens }], 0, 16).collect()
 }
 
 /// Takes blocks for a text of `tokens` tokens and registers the full ones.
@@ -54,16 +53,18 @@ fn hold(pool: &mut BlockPool, text: u64, tokens: u32) -> Held {
     let mut held = Held::default();
     pool.take(tokens.div_ceil(16));
     held.add(tokens.div_ceil(16));
-    let hashes = hashes(text, tokens);
-    pool.register(&mut held, &hashes, 0..hashes.len());
+    pool.register(&mut held, &runs(text, tokens), 0..tokens / 16);
     held
 }
 
 /// The free list by the ids of the examples, in which the texts that have these ids came one after the other.
 fn order(pool: &BlockPool, texts: &[(u64, &[u32])]) -> Vec<Option<u32>> {
-    let of_text = |&(text, ids): &(u64, &[u32])| hashes(text, 1024).into_iter().zip(ids.to_vec());
-    let ids: BTreeMap<u64, u32> = texts.iter().flat_map(of_text).collect();
-    pool.free_order().iter().map(|content| content.map(|hash| ids[&hash])).collect()
+    let of_text = |&(text, ids): &(u64, &[u32])| {
+        let run = runs(text, 1024)[0].hash;
+        (0u32..).map(move |number| (run, number)).zip(ids.to_vec())
+    };
+    let ids: BTreeMap<(u64, u32), u32> = texts.iter().flat_map(of_text).collect();
+    pool.free_order().iter().map(|content| content.map(|named| ids[&named])).collect()
 }
 
 #[test]
@@ -77,7 +78,7 @@ fn v5_blocks_are_freed_tail_first_and_the_oldest_tail_is_taken_first() {
     hold(&mut pool, 3, 32);
     assert_eq!(order(&pool, &texts), [3, 2, 1, 7, 6, 5].map(Some), "blocks 8 and 4 were taken");
     for (text, tokens, hit) in [(1, 64, 48), (2, 48, 48)] {
-        assert_eq!(pool.find(&hashes(text, tokens), &mut Vec::new()) * 16, hit);
+        assert_eq!(pool.find(&runs(text, tokens), tokens / 16, &mut Vec::new()) * 16, hit);
     }
     pool.assert_sound();
 }
