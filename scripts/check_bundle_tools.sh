@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # Makes a small signed bundle and opens it with the tools of others: sha256sum, tar and zstd, openssl, a DSSE and an in-toto
 # library, two RO-Crate libraries, a JSON Schema validator.
-#   scripts/check_bundle_tools.sh [--python PYTHON] [--context FILE]
+#   scripts/check_bundle_tools.sh [--python PYTHON] [--context FILE] [--acb FILE]
 #   --python   an interpreter with scripts/bundle_tools/requirements.txt installed (default: a new virtual environment)
 #   --context  a copy of https://w3id.org/ro/crate/1.1/context, where that can't be fetched
+#   --acb      the program; it is built (development profile) when absent
 # Exit 0: every tool agrees.
 set -euo pipefail
 
-usage() { sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
-python='' context=''
+usage() { sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+python='' context='' acb=''
 while [[ $# -gt 0 ]]; do
   case $1 in
     --python) python=${2:?} ;;
     --context) context=$(realpath "${2:?}") ;;
+    --acb) acb=$(realpath "${2:?}") ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
   esac
@@ -20,8 +22,10 @@ while [[ $# -gt 0 ]]; do
 done
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tools=$PWD/scripts/bundle_tools small=$PWD/crates/acb/tests/front_door/small.yaml
-cargo build --locked -p acb --bin acb
-acb=$(realpath -m "${CARGO_TARGET_DIR:-target}")/debug/acb
+if [[ -z $acb ]]; then
+  cargo build --locked -p acb --bin acb
+  acb=$(realpath -m "${CARGO_TARGET_DIR:-target}")/debug/acb
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [[ -z $python ]]; then

@@ -1,26 +1,30 @@
 #!/usr/bin/env bash
 # Changes a signed bundle in many ways, and asks `acb verify` each time; then makes bundles of other results, moves them and
 # asks again. Every change must be found, and no untouched bundle be doubted.
-#   scripts/fuzz_bundle.sh [--mutations N] [--moved N] [--seed N]
+#   scripts/fuzz_bundle.sh [--mutations N] [--moved N] [--seed N] [--built DIR]
 #   --mutations  changed bundles (default 500); --moved  untouched ones (default 50); --seed  what is drawn (default 1)
-# Exit 0: all found and no false alarm. The build is the development profile.
+#   --built      folder with acb and examples/fuzz_bundle; both are built (development profile) when absent
+# Exit 0: all found and no false alarm.
 set -euo pipefail
 
-usage() { sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
-mutations=500 moved=50 seed=1
+usage() { sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+mutations=500 moved=50 seed=1 built=
 while [[ $# -gt 0 ]]; do
   case $1 in
     --mutations) mutations=${2:?} ;;
     --moved) moved=${2:?} ;;
     --seed) seed=${2:?} ;;
+    --built) built=$(realpath "${2:?}") ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
   esac
   shift 2
 done
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-cargo build --locked -p acb --bin acb --example fuzz_bundle
-built=$(realpath -m "${CARGO_TARGET_DIR:-target}")/debug
+if [[ -z $built ]]; then
+  cargo build --locked -p acb --bin acb --example fuzz_bundle
+  built=$(realpath -m "${CARGO_TARGET_DIR:-target}")/debug
+fi
 acb=$built/acb small=$PWD/crates/acb/tests/front_door/small.yaml
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

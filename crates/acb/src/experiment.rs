@@ -14,7 +14,7 @@ use acb_sim::{Cluster, Service, SimError};
 use acb_types::{
     AdapterId, AdapterRole, Adapters, AdaptersError, Digest, Outcomes, QualityTable, ReplicaId, Seed, TaskId,
 };
-use acb_workload::{Workload, WorkloadContext, WorkloadError};
+use acb_workload::{Workload, WorkloadContext, WorkloadError, WorkloadSpec};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -205,19 +205,31 @@ impl Level {
     /// # Errors
     /// When a data file can't be read.
     pub fn workload_of(&self, block: u64, most: u64) -> Result<Workload, SetUpError> {
-        let mut spec = self.spec.workload.clone();
+        let mut spec = self.workload_spec()?;
         spec.requests = spec.requests.min(most);
-        for path in spec.files() {
-            let place = self.files.at(&path).map(Path::to_path_buf);
-            let place = place.map_err(|source| SetUpError::Data { path: path.clone(), source })?;
-            spec.relocate(&path, &place);
-        }
         let context = WorkloadContext {
             tasks: &self.names.tasks,
             adapters: &self.names.adapters,
             context_tokens: self.spec.cluster.context_tokens(),
         };
         Ok(Workload::new(&spec, &context, Seed(block))?)
+    }
+
+    /// Expected prompt and output tokens per request. Not a number where they are those of a file that can't be read.
+    #[must_use]
+    pub fn mean_tokens(&self) -> (f64, f64) {
+        self.workload_spec().map_or((f64::NAN, f64::NAN), |spec| spec.mean_tokens())
+    }
+
+    /// The workload as it says, its files where they are.
+    fn workload_spec(&self) -> Result<WorkloadSpec, SetUpError> {
+        let mut spec = self.spec.workload.clone();
+        for path in spec.files() {
+            let place = self.files.at(&path).map(Path::to_path_buf);
+            let place = place.map_err(|source| SetUpError::Data { path: path.clone(), source })?;
+            spec.relocate(&path, &place);
+        }
+        Ok(spec)
     }
 
     /// Replicas that serve one adapter only.
@@ -250,7 +262,7 @@ impl Level {
             replicas: self.spec.cluster.replicas,
             merged: self.merged().collect(),
             costs: CostModel {
-                output_tokens_mean: self.spec.workload.mean_tokens().1,
+                output_tokens_mean: self.mean_tokens().1,
                 ..self.spec.cluster.costs(&adapters)
             },
             adapters,

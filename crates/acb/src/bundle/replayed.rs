@@ -2,15 +2,18 @@
 
 use super::rebuilt::Rebuilt;
 use crate::plan::Cell;
-use acb_evidence::{MAX_LINE_BYTES, Records};
+use crate::watched::Watched;
+use acb_evidence::{MAX_LINE_BYTES, Manifest, Records, Versioned};
 use acb_routing::{RoutingRow, replay};
 use acb_workload::RequestSource;
+use serde_json::Value as Json;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Decides everything in a run's `routing.jsonl` again. Returns the number of decisions, which is that of the records.
+/// Decides everything in a run's `routing.jsonl` again. Returns the number of decisions, which is that of the records. The
+/// requests asked on the way are those whose structure the manifest has.
 ///
 /// # Errors
 /// With the place and what does not hold there.
@@ -19,7 +22,7 @@ pub fn replayed(rebuilt: &Rebuilt, cell: &Cell, folder: &Path) -> Result<u64, (S
     let level = &rebuilt.experiment.levels[cell.level];
     let arm = &level.arms[cell.arm];
     let source = level.workload(cell.block).map_err(|error| whole(error.to_string()))?;
-    let source = RefCell::new(source);
+    let source = RefCell::new(Watched::new(source));
     let mut requests =
         std::iter::from_fn(|| source.borrow_mut().take().map(|arrival| arrival.request));
     let file = File::open(folder.join("routing.jsonl")).map_err(|error| whole(error.to_string()))?;
@@ -39,10 +42,22 @@ pub fn replayed(rebuilt: &Rebuilt, cell: &Cell, folder: &Path) -> Result<u64, (S
     }
     let checked = checked.map_err(|error| (format!("line {}", lines.number), error.to_string()))?;
     let records = count(folder).map_err(whole)?;
-    match checked == records {
-        true => Ok(checked),
-        false => Err(whole(format!("{checked} decisions for {records} records"))),
+    if checked != records {
+        return Err(whole(format!("{checked} decisions for {records} records")));
     }
+    let structure = source.borrow().structure();
+    match same_structure(folder, &structure) {
+        true => Ok(checked),
+        false => Err(("beside its manifest's /workload".to_owned(), "other requests".to_owned())),
+    }
+}
+
+/// Whether the manifest has this structure. Both sides are read from text, which may move a number by its last bit.
+fn same_structure(folder: &Path, structure: &Json) -> bool {
+    let read = |text: &str| serde_json::from_str::<Json>(text).ok();
+    let manifest = std::fs::read_to_string(folder.join(Manifest::FILE)).ok();
+    let stated = manifest.and_then(|text| read(&text)).map(|manifest| manifest["workload"].clone());
+    stated.is_some() && stated == read(&structure.to_string())
 }
 
 /// Rows of a log; stops at the first that can't be read and keeps why.

@@ -91,12 +91,12 @@ fn strict_refuses_what_is_incomplete_and_leaves_nothing_behind() {
     bench.acb("bundle out", &[]).says(1, &["small-base-s1: ended complete, and its folder is gone"]);
     bench.done(&format!("{RUN} --resume"), &FEW);
     let refused = bench.acb("bundle out --strict", &[]);
-    refused.says(1, &["gate unit floor was overruled", "without the lock of a preregistration"]);
+    refused.says(1, &["gate unit-floor was overruled", "without the lock of a preregistration"]);
     let names: Vec<_> = fs::read_dir(bench.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "{names:?}");
     bench.done("bundle out", &[]);
     let held = bench.done("verify out-bundle", &[]);
-    assert!(held.out.contains("missing: sweep small: gate unit floor was overruled"), "{}", held.out);
+    assert!(held.out.contains("missing: sweep small: gate unit-floor was overruled"), "{}", held.out);
 }
 
 #[test]
@@ -156,7 +156,8 @@ fn prompts_can_be_withheld_and_the_rest_still_holds_under_the_same_root() {
 fn a_closed_loop_is_replayed_too() {
     let bench = Bench::new();
     let turns = "workload={kind: agent_session, requests: 40, think_ms: 10, arrivals: {kind: closed, users: 3}}";
-    bench.done(RUN, &[&FEW[..2], &FEW[4..], &["--set", turns]].concat());
+    let allowed = ["--allow", "indistinct-arms", "--allow", "aliased-factors", "--set", turns];
+    bench.done(RUN, &[&FEW[..2], &FEW[4..], &allowed].concat());
     bench.done("bundle out --out b", &[]);
     let held = bench.done("verify b", &[]);
     assert!(held.out.contains("200 decisions of 5 runs made again alike"), "{}", held.out);
@@ -170,7 +171,8 @@ fn a_bundle_that_lies_about_its_files_touches_nothing_outside() {
     bench.acb("verify b", &[]).says(1, &["merkle: merkle.json /leaves/", "expected a raw file of a bundle"]);
     let bench = bundled();
     edit(&bench, "b/merkle.json", |text| {
-        let at = text.find("\"bytes\": ").unwrap() + 9;
+        let leaf = text.find("requests.jsonl").unwrap();
+        let at = leaf + text[leaf..].find("\"bytes\": ").unwrap() + 9;
         format!("{}9000000000000{}", &text[..at], &text[at..])
     });
     bench.acb("verify b", &[]).says(1, &["raise the limit if you trust where it comes from"]);
