@@ -48,7 +48,8 @@ fn refused(entries: &[Raw<'_>]) -> String {
     let into = outer.path().join("in");
     fs::create_dir(&into).unwrap();
     let error = unpack(&archive, &into, LIMITS).unwrap_err().to_string();
-    let mut beside: Vec<_> = fs::read_dir(outer.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let mut beside: Vec<_> =
+        fs::read_dir(outer.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     beside.sort();
     assert_eq!(beside, ["in", "x.tar.zst"], "{error}");
     error
@@ -104,7 +105,8 @@ fn more_than_the_limits_is_never_written() {
     let entries = [(EntryType::Regular, &b"t/a"[..], &big[..]), (EntryType::Regular, b"t/b", b"x")];
     assert!(refused(&entries).contains("more than 1048576 bytes"));
     let names: Vec<String> = (0..11).map(|n| format!("t/{n}")).collect();
-    let many: Vec<Raw<'_>> = names.iter().map(|name| (EntryType::Regular, name.as_bytes(), &b""[..])).collect();
+    let many: Vec<Raw<'_>> =
+        names.iter().map(|name| (EntryType::Regular, name.as_bytes(), &b""[..])).collect();
     assert!(refused(&many).contains("more than 10 files"));
 }
 
@@ -130,5 +132,8 @@ fn no_changed_byte_of_an_archive_goes_unnoticed() {
 #[test]
 fn a_header_that_says_the_same_in_another_way_is_refused() {
     let file = (EntryType::Regular, &b"t/b"[..], &b"x"[..]);
-    assert!(refused(&[file, (EntryType::Regular, b"t/a", b"x")]).contains("not in the form"), "another order");
+    assert!(
+        refused(&[file, (EntryType::Regular, b"t/a", b"x")]).contains("not in the form"),
+        "another order"
+    );
 }

@@ -58,7 +58,8 @@ impl Envelope {
     /// # Errors
     /// With what does not hold, as the end of a sentence about the envelope.
     pub fn open(text: &str, key: &PublicKey) -> Result<Vec<u8>, String> {
-        let envelope: Self = serde_json::from_str(text).map_err(|error| format!("is no envelope: {error}"))?;
+        let envelope: Self =
+            serde_json::from_str(text).map_err(|error| format!("is no envelope: {error}"))?;
         if envelope.payload_type != PAYLOAD_TYPE {
             return Err(format!("has payloadType \"{}\", expected {PAYLOAD_TYPE}", envelope.payload_type));
         }
@@ -68,7 +69,8 @@ impl Envelope {
         if *keyid != key.id() {
             return Err(format!("names key {keyid}, expected {}", key.id()));
         }
-        let decode = |what, text: &str| STANDARD.decode(text).map_err(|_| format!("has a {what} that is no base64"));
+        let decode =
+            |what, text: &str| STANDARD.decode(text).map_err(|_| format!("has a {what} that is no base64"));
         let statement = decode("payload", &envelope.payload)?;
         let signed = pre_authentication_encoding(&envelope.payload_type, &statement);
         if !key.verifies(&signed, &decode("signature", sig)?) {

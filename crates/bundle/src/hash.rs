@@ -75,8 +75,11 @@ impl TryFrom<String> for Hash {
             b'a'..=b'f' => Some(c - b'a' + 10),
             _ => None,
         };
-        let bytes: Option<Vec<u8>> =
-            text.as_bytes().chunks(2).map(|pair| Some(16 * digit(pair[0])? + digit(*pair.get(1)?)?)).collect();
+        let bytes: Option<Vec<u8>> = text
+            .as_bytes()
+            .chunks(2)
+            .map(|pair| Some(16 * digit(pair[0])? + digit(*pair.get(1)?)?))
+            .collect();
         match bytes.and_then(|bytes| bytes.try_into().ok()) {
             Some(bytes) => Ok(Self(bytes)),
             None => Err(NotAHash(text)),

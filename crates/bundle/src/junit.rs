@@ -80,7 +80,9 @@ mod tests {
         ];
         let xml = junit_xml("small", &cases);
         assert!(xml.contains("tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"1\""), "{xml}");
-        assert!(xml.contains("1 &lt; 2") && xml.contains("&quot;/&gt;&lt;evil") && xml.contains("a &amp; b "));
+        assert!(
+            xml.contains("1 &lt; 2") && xml.contains("&quot;/&gt;&lt;evil") && xml.contains("a &amp; b ")
+        );
         assert!(!xml.contains("<evil"));
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::{BundleError, Hash};
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
-use ed25519_dalek::pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePrivateKey, EncodePublicKey, KeypairBytes};
+use ed25519_dalek::pkcs8::{
+    DecodePrivateKey, DecodePublicKey, EncodePrivateKey, EncodePublicKey, KeypairBytes,
+};
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -70,7 +72,10 @@ impl PublicKey {
     pub fn read(path: &Path) -> Result<Self, BundleError> {
         let text = fs::read_to_string(path).map_err(BundleError::io(path))?;
         Self::from_pem(&text).ok_or_else(|| {
-            BundleError::form(path, "is no Ed25519 public key in PEM; give the .pub file that `acb key new` wrote")
+            BundleError::form(
+                path,
+                "is no Ed25519 public key in PEM; give the .pub file that `acb key new` wrote",
+            )
         })
     }
 
@@ -98,7 +103,8 @@ impl PublicKey {
     /// Whether a signature over bytes is by this key. Signatures of more than one form and weak keys are refused.
     #[must_use]
     pub fn verifies(&self, bytes: &[u8], signature: &[u8]) -> bool {
-        Signature::from_slice(signature).is_ok_and(|signature| self.0.verify_strict(bytes, &signature).is_ok())
+        Signature::from_slice(signature)
+            .is_ok_and(|signature| self.0.verify_strict(bytes, &signature).is_ok())
     }
 }
 
@@ -134,7 +140,8 @@ mod tests {
     #[test]
     fn a_signature_is_that_of_the_standard() {
         // RFC 8032, section 7.1, test 1: an empty message.
-        let seed = Hash::try_from("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60".to_owned());
+        let seed =
+            Hash::try_from("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60".to_owned());
         let key = SecretKey::from_seed(&seed.unwrap().0);
         let hex: String = key.sign(b"").iter().map(|byte| format!("{byte:02x}")).collect();
         assert!(hex.starts_with("e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e06522490155"), "{hex}");

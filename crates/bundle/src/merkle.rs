@@ -171,7 +171,8 @@ mod tests {
         std::fs::write(&path, "one\ntwo\nthree").unwrap();
         let content = content_of(&path).unwrap();
         assert_eq!((content.bytes, content.rows), (13, Some(3)));
-        let rows: Vec<Hash> = ["one\n", "two\n", "three"].iter().map(|row| leaf_hash(row.as_bytes())).collect();
+        let rows: Vec<Hash> =
+            ["one\n", "two\n", "three"].iter().map(|row| leaf_hash(row.as_bytes())).collect();
         assert_eq!(content.root, by_definition(&rows));
         let leaf = Leaf { path: "a.jsonl".into(), content, withheld: false };
         let root = Tree::new(vec![leaf.clone()]).root;

@@ -122,7 +122,12 @@ impl Statement<TestResult> {
     /// A statement of test results.
     #[must_use]
     pub fn test_result(subject: Vec<ResourceDescriptor>, predicate: TestResult) -> Self {
-        Self { kind: KIND, subject, predicate_type: "https://in-toto.io/attestation/test-result/v0.1", predicate }
+        Self {
+            kind: KIND,
+            subject,
+            predicate_type: "https://in-toto.io/attestation/test-result/v0.1",
+            predicate,
+        }
     }
 }
 

@@ -125,8 +125,13 @@ pub fn remake(folder: &Path, _: &Path, draw: &mut Stream) -> Any<Option<(String,
     forget(&RunLog::of(&forged), &run)?;
     let key = SecretKey::from_seed(&std::array::from_fn(|_| draw.below(256) as u8));
     let out = folder.with_file_name("remade");
-    let asked =
-        Asked { results: &forged, out: &out, key: Some(&key), gaps: Gaps::Declare, withhold: Withhold::Nothing };
+    let asked = Asked {
+        results: &forged,
+        out: &out,
+        key: Some(&key),
+        gaps: Gaps::Declare,
+        withhold: Withhold::Nothing,
+    };
     build(&asked)?;
     Ok(Some((run, out)))
 }

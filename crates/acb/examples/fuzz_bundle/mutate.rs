@@ -24,10 +24,16 @@ pub const KINDS: [Kind; 16] = [
     Kind { name: "byte flipped in a file", change: flip_byte },
     Kind { name: "byte flipped in the archive", change: flip_archived },
     Kind { name: "lines swapped", change: |at, _, draw| swap_lines(at, draw, &Files::All) },
-    Kind { name: "lines swapped, sums made again", change: |at, _, draw| again(at, swap_lines(at, draw, &Files::Raw)) },
+    Kind {
+        name: "lines swapped, sums made again",
+        change: |at, _, draw| again(at, swap_lines(at, draw, &Files::Raw)),
+    },
     Kind { name: "line removed, sums made again", change: |at, _, draw| again(at, remove_line(at, draw)) },
     Kind { name: "file removed", change: remove_file },
-    Kind { name: "file removed, sums made again", change: |at, from, draw| again(at, remove_file(at, from, draw)) },
+    Kind {
+        name: "file removed, sums made again",
+        change: |at, from, draw| again(at, remove_file(at, from, draw)),
+    },
     Kind { name: "file renamed", change: rename_file },
     Kind { name: "file added", change: add_file },
     Kind { name: "number edited in a table", change: |at, _, draw| edit_number(at, draw, &Files::Tables) },

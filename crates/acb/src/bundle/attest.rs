@@ -3,8 +3,8 @@
 use super::documents::BundleDocument;
 use super::layout::{CONFIG, MERKLE, PROVENANCE, RESULTS, TEST_RESULT};
 use acb_bundle::{
-    BuildDefinition, BuildMetadata, Builder, Case, CaseOutcome, Hash, Provenance, ResourceDescriptor, RunDetails,
-    Statement, Sums, TestResult, TestVerdict,
+    BuildDefinition, BuildMetadata, Builder, Case, CaseOutcome, Hash, Provenance, ResourceDescriptor,
+    RunDetails, Statement, Sums, TestResult, TestVerdict,
 };
 use std::collections::BTreeMap;
 

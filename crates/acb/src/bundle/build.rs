@@ -7,9 +7,7 @@ use super::examine::{Examined, examine};
 use super::finding::{Check, Finding};
 use super::layout::{RESULTS, stored};
 use crate::plan::program_version;
-use acb_bundle::{
-    BundleError, Envelope, Hash, Leaf, SecretKey, Sums, Tree, compress, content_of, pack,
-};
+use acb_bundle::{BundleError, Envelope, Hash, Leaf, SecretKey, Sums, Tree, compress, content_of, pack};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -161,7 +159,8 @@ pub fn build(asked: &Asked<'_>) -> Result<Built, BuildError> {
 /// The archive beside a target that is free and not within the results.
 fn target(asked: &Asked<'_>) -> Result<PathBuf, BuildError> {
     let path = asked.out.to_path_buf();
-    let Some(name) = asked.out.file_name().filter(|name| acb_bundle::check_name(&name.to_string_lossy()).is_ok())
+    let Some(name) =
+        asked.out.file_name().filter(|name| acb_bundle::check_name(&name.to_string_lossy()).is_ok())
     else {
         return Err(BuildError::Target { path, why: "is no name of a folder" });
     };
@@ -213,10 +212,10 @@ fn write(
 
 /// Stores the raw files. A withheld one is a leaf of the tree and nothing else.
 fn write_raw(evidence: &Evidence, folder: &Path) -> Result<(Tree, Stored), BundleError> {
-    let of_results = evidence.files.iter().map(|path| {
-        (format!("{RESULTS}/{path}"), evidence.results.join(path), false)
-    });
-    let of_data = evidence.data.iter().map(|file| (file.file.clone(), PathBuf::from(&file.path), file.withheld));
+    let of_results =
+        evidence.files.iter().map(|path| (format!("{RESULTS}/{path}"), evidence.results.join(path), false));
+    let of_data =
+        evidence.data.iter().map(|file| (file.file.clone(), PathBuf::from(&file.path), file.withheld));
     let mut files: Vec<(String, PathBuf, bool)> = of_results.chain(of_data).collect();
     files.sort();
     let (mut leaves, mut raw) = (Vec::new(), Stored::new());
@@ -245,7 +244,8 @@ pub(super) fn hashed(path: &Path) -> Result<(Hash, u64), BundleError> {
 }
 
 fn copy(source: &Path, to: &Path) -> Result<(), BundleError> {
-    let opened = File::open(source).map_err(|error| BundleError::Io { path: source.to_path_buf(), source: error });
+    let opened =
+        File::open(source).map_err(|error| BundleError::Io { path: source.to_path_buf(), source: error });
     let mut source = opened?;
     let copied = File::create_new(to).and_then(|mut to| io::copy(&mut source, &mut to));
     copied.map(|_| ()).map_err(|source| BundleError::Io { path: to.to_path_buf(), source })

@@ -36,9 +36,8 @@ fn in_json(expected: &Json, found: &Json, at: String) -> Option<Difference> {
                 in_json(a.get(name).unwrap_or(none), b.get(name).unwrap_or(none), format!("{at}/{name}"))
             })
         }
-        (Json::Array(a), Json::Array(b)) => (0..a.len().max(b.len())).find_map(|n| {
-            in_json(a.get(n).unwrap_or(none), b.get(n).unwrap_or(none), format!("{at}/{n}"))
-        }),
+        (Json::Array(a), Json::Array(b)) => (0..a.len().max(b.len()))
+            .find_map(|n| in_json(a.get(n).unwrap_or(none), b.get(n).unwrap_or(none), format!("{at}/{n}"))),
         _ if expected == found => None,
         _ => Some(Difference {
             place: if at.is_empty() { "/".to_owned() } else { at },
@@ -54,7 +53,9 @@ fn in_lines(expected: &[u8], found: &[u8]) -> Difference {
     let (a, b) = (lines(&expected), lines(&found));
     let differs = |n: &usize| a.get(*n) != b.get(*n);
     let n = (0..a.len().max(b.len())).find(differs).unwrap_or(0);
-    let line = |lines: &[String]| lines.get(n).map_or("no such line".to_owned(), |line| format!("\"{}\"", shown(line)));
+    let line = |lines: &[String]| {
+        lines.get(n).map_or("no such line".to_owned(), |line| format!("\"{}\"", shown(line)))
+    };
     Difference { place: format!("line {}", n + 1), expected: line(&a), found: line(&b) }
 }
 

@@ -2,7 +2,9 @@
 
 use super::evidence::{DataFile, Evidence};
 use super::examine::Examined;
-use super::layout::{BUNDLE, CONFIG, JUNIT, MERKLE, PUBLIC_KEY, RESULTS, RO_CRATE, description, media_type, stored};
+use super::layout::{
+    BUNDLE, CONFIG, JUNIT, MERKLE, PUBLIC_KEY, RESULTS, RO_CRATE, description, media_type, stored,
+};
 use crate::commands::json_text;
 use acb_bundle::{
     Action, CrateFile, CrateInfo, Hash, PublicKey, Sums, Tree, iso_8601, junit_xml, ro_crate_metadata,
@@ -74,7 +76,13 @@ pub struct Documents {
 
 /// Makes every document that is about the raw files, which are stored as `raw` says.
 #[must_use]
-pub fn documents(evidence: &Evidence, examined: &Examined, header: &Header, tree: &Tree, raw: &Stored) -> Documents {
+pub fn documents(
+    evidence: &Evidence,
+    examined: &Examined,
+    header: &Header,
+    tree: &Tree,
+    raw: &Stored,
+) -> Documents {
     let bundle = bundle(evidence, examined, header, tree);
     let mut files: BTreeMap<String, Vec<u8>> = examined.tables.iter().cloned().collect();
     files.insert(BUNDLE.to_owned(), json_text(&bundle).into_bytes());

@@ -111,7 +111,13 @@ impl Evidence {
         let all = files_below(results, MOST_FILES)?.into_keys();
         let (files, left_out) = all.partition::<BTreeSet<String>, _>(|path| description(path).is_some());
         let left_out = left_out.into_iter().collect();
-        Ok(Self { results: results.to_path_buf(), files, left_out, data: Vec::new(), sweeps: BTreeMap::new() })
+        Ok(Self {
+            results: results.to_path_buf(),
+            files,
+            left_out,
+            data: Vec::new(),
+            sweeps: BTreeMap::new(),
+        })
     }
 
     fn rebuilt(&self, files: &DataFiles) -> BTreeMap<String, Result<Rebuilt, NotRebuilt>> {

@@ -48,7 +48,10 @@ pub fn examine(evidence: &Evidence) -> Examined {
     let decisions = routing(evidence, faults);
     let folders = evidence.runs().len();
     seen.extend([
-        (Check::Chain, format!("{} lines of the log of runs, each with the hash of the one before", log.len())),
+        (
+            Check::Chain,
+            format!("{} lines of the log of runs, each with the hash of the one before", log.len()),
+        ),
         (Check::Runs, format!("{folders} run folders, held against the log")),
         (Check::Order, "no run was begun under a lock that was written later".to_owned()),
         (Check::Plan, format!("{} sweeps set up again from their configuration", evidence.sweeps.len())),
@@ -57,7 +60,12 @@ pub fn examine(evidence: &Evidence) -> Examined {
     ]);
     match loaded(evidence) {
         Err(error) => {
-            faults.push(Finding::of(Check::Documents, RESULTS, "documents that can be read", error.to_string()));
+            faults.push(Finding::of(
+                Check::Documents,
+                RESULTS,
+                "documents that can be read",
+                error.to_string(),
+            ));
         }
         Ok(loaded) => {
             let skipped = loaded.skipped.iter();
@@ -83,7 +91,12 @@ fn routing(evidence: &Evidence, faults: &mut Vec<Finding>) -> String {
             match (complete, logged) {
                 (false, _) => {}
                 (true, false) if asked => {
-                    faults.push(Finding::of(Check::Routing, file, "a log, as its configuration says", "none"));
+                    faults.push(Finding::of(
+                        Check::Routing,
+                        file,
+                        "a log, as its configuration says",
+                        "none",
+                    ));
                 }
                 (true, false) => unlogged += 1,
                 (true, true) if rebuilt.gated.is_err() => withheld += 1,

@@ -110,7 +110,9 @@ mod tests {
         ] {
             assert!(description(taken).is_some(), "{taken}");
         }
-        for left in ["_sweeps/a/servers/replica-0.log", "_sweeps/a/lock", "a-s1/requests.jsonl.partial", "notes.md"] {
+        for left in
+            ["_sweeps/a/servers/replica-0.log", "_sweeps/a/lock", "a-s1/requests.jsonl.partial", "notes.md"]
+        {
             assert!(description(left).is_none(), "{left}");
         }
         assert_eq!(stored("results/a/requests.jsonl"), "results/a/requests.jsonl.zst");

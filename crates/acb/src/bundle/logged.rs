@@ -4,9 +4,7 @@ use super::evidence::Evidence;
 use super::finding::{Check, Finding};
 use super::layout::{RESULTS, is_lock};
 use acb_bundle::{Hash, check_name};
-use acb_evidence::{
-    DisagreementKind, LogEntry, LogEvent, Manifest, RunLog, RunLogError, audit, read_json,
-};
+use acb_evidence::{DisagreementKind, LogEntry, LogEvent, Manifest, RunLog, RunLogError, audit, read_json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
@@ -43,7 +41,9 @@ pub fn chain(evidence: &Evidence) -> Result<Vec<LogEntry>, Finding> {
 /// Holds the log against the run folders.
 pub fn runs(evidence: &Evidence, log: &[LogEntry], faults: &mut Vec<Finding>, gaps: &mut Vec<String>) {
     match audit(&evidence.results, log) {
-        Err(error) => faults.push(Finding::of(Check::Runs, RESULTS, "folders that can be read", error.to_string())),
+        Err(error) => {
+            faults.push(Finding::of(Check::Runs, RESULTS, "folders that can be read", error.to_string()))
+        }
         Ok(findings) => {
             for finding in findings {
                 if finding.kind == DisagreementKind::NeverEnded {
@@ -70,7 +70,9 @@ pub fn runs(evidence: &Evidence, log: &[LogEntry], faults: &mut Vec<Finding>, ga
     for (run, (line, event)) in last {
         let complete = matches!(event, LogEvent::Ended { record_digest: Some(_), .. });
         if !complete && !there.contains(run) {
-            gaps.push(format!("{run}: was begun, did not end complete, and has no folder (line {line} of the log)"));
+            gaps.push(format!(
+                "{run}: was begun, did not end complete, and has no folder (line {line} of the log)"
+            ));
         }
     }
     identities(evidence, log, faults);
@@ -117,7 +119,8 @@ pub fn order(evidence: &Evidence, log: &[LogEntry], faults: &mut Vec<Finding>, g
             LogEvent::Started { preregistration: Some(lock), run_id, .. } => {
                 if !locked.contains(lock.as_str()) && late.insert(lock) {
                     let expected = format!("lock {lock} in a line before");
-                    let finding = Finding::of(Check::Order, LOG, expected, format!("{run_id} was begun under it"));
+                    let finding =
+                        Finding::of(Check::Order, LOG, expected, format!("{run_id} was begun under it"));
                     faults.push(finding.at(format!("line {}", entry.n)));
                 }
             }
@@ -134,4 +137,76 @@ fn locks(evidence: &Evidence) -> BTreeSet<String> {
     let files = evidence.files.iter().filter(|path| is_lock(path));
     let texts = files.filter_map(|path| fs::read(evidence.results.join(path)).ok());
     texts.map(|text| Hash::of(&text).to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use acb_types::Digest;
+    use std::path::Path;
+
+    const LOCK: &str = "preregistration.lock.json";
+
+    /// Evidence of a folder with this log and, where given, a lock.
+    fn evidence(folder: &Path, events: &[LogEvent], lock: Option<&str>) -> Evidence {
+        for event in events {
+            RunLog::of(folder).append(0, event.clone()).unwrap();
+        }
+        let files = lock.map(|text| {
+            fs::write(folder.join(LOCK), text).unwrap();
+            LOCK.to_owned()
+        });
+        Evidence {
+            results: folder.to_path_buf(),
+            files: files.into_iter().collect(),
+            left_out: Vec::new(),
+            data: Vec::new(),
+            sweeps: BTreeMap::new(),
+        }
+    }
+
+    fn locked(text: &str) -> LogEvent {
+        let preregistration = Hash::of(text.as_bytes()).to_string();
+        LogEvent::Locked { experiment: "x".to_owned(), preregistration }
+    }
+
+    fn begun(run: &str, lock: Option<&str>) -> LogEvent {
+        LogEvent::Started {
+            run_id: run.to_owned(),
+            experiment_digest: Digest::of(b"x"),
+            cell_digest: Digest::of(b"y"),
+            preregistration: lock.map(|text| Hash::of(text.as_bytes()).to_string()),
+        }
+    }
+
+    fn ordered(events: &[LogEvent], lock: Option<&str>) -> (Vec<String>, Vec<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let evidence = evidence(folder.path(), events, lock);
+        let (mut faults, mut gaps) = (Vec::new(), Vec::new());
+        order(&evidence, &chain(&evidence).unwrap(), &mut faults, &mut gaps);
+        (faults.iter().map(ToString::to_string).collect(), gaps)
+    }
+
+    #[test]
+    fn a_run_under_a_lock_comes_after_it_and_the_lock_is_here() {
+        let whole = ordered(&[locked("{}"), begun("a", Some("{}"))], Some("{}"));
+        assert_eq!(whole, (vec![], vec![]));
+        let (late, _) = ordered(&[begun("a", Some("{}")), locked("{}")], Some("{}"));
+        assert!(late[0].contains("run_log.jsonl line 1: a was begun under it; expected lock"), "{late:?}");
+        let (never, _) = ordered(&[begun("a", Some("{}"))], Some("{}"));
+        assert_eq!(never.len(), 1);
+        let (_, gone) = ordered(&[locked("{}"), begun("a", Some("{}"))], None);
+        assert!(gone[0].contains("is not here (line 1 of the log)"), "{gone:?}");
+        let (_, changed) = ordered(&[locked("{}"), begun("a", Some("{}"))], Some("{ }"));
+        assert_eq!(changed.len(), 1);
+        let (_, free) = ordered(&[begun("a", None)], None);
+        assert_eq!(free, ["1 runs were begun without the lock of a preregistration"]);
+    }
+
+    #[test]
+    fn a_run_with_a_name_that_leads_elsewhere_breaks_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let found = chain(&evidence(folder.path(), &[begun("../../etc", None)], None)).unwrap_err();
+        assert!(found.to_string().contains("line 1: run \"../../etc\"; expected a plain name"), "{found}");
+    }
 }

@@ -20,7 +20,9 @@ pub fn planned(evidence: &Evidence, faults: &mut Vec<Finding>, gaps: &mut Vec<St
     let mut planned = BTreeSet::new();
     for (sweep, rebuilt) in &evidence.sweeps {
         match rebuilt {
-            Err(NotRebuilt::Missing(why)) => gaps.push(format!("sweep {sweep}: can't be set up again: {why}")),
+            Err(NotRebuilt::Missing(why)) => {
+                gaps.push(format!("sweep {sweep}: can't be set up again: {why}"))
+            }
             Err(NotRebuilt::Foreign { expected, found }) => {
                 let file = format!("{RESULTS}/_sweeps/{sweep}/{CONFIG}");
                 faults.push(Finding::of(Check::Plan, file, expected, found));
@@ -111,7 +113,9 @@ fn of_run(evidence: &Evidence, rebuilt: &Rebuilt, cell: &Cell, faults: &mut Vec<
 /// A manifest without what only the run itself could know. Both sides are read from text: that may move a number by its last
 /// bit, and must move both alike.
 fn said_before(manifest: &[u8]) -> Vec<u8> {
-    let Ok(mut value) = serde_json::from_slice::<serde_json::Value>(manifest) else { return manifest.to_vec() };
+    let Ok(mut value) = serde_json::from_slice::<serde_json::Value>(manifest) else {
+        return manifest.to_vec();
+    };
     if let Some(fields) = value.as_object_mut() {
         fields.retain(|name, _| name != "workload" && name != "live");
     }

@@ -53,7 +53,8 @@ impl NotRebuilt {
 /// With why it can't be, without paths of this machine.
 pub fn rebuild(results: &Path, sweep: &str, files: DataFiles) -> Result<Rebuilt, NotRebuilt> {
     let folder = results.join("_sweeps").join(sweep);
-    let foreign = |expected: &str, found: String| NotRebuilt::Foreign { expected: expected.to_owned(), found };
+    let foreign =
+        |expected: &str, found: String| NotRebuilt::Foreign { expected: expected.to_owned(), found };
     let plan: SweepPlan = read_json(&folder)
         .map_err(|_| foreign("a plan beside it", format!("no {} that can be read", SweepPlan::FILE)))?;
     let spec = load(&folder.join(CONFIG)).map_err(|found| foreign("an experiment", found))?;
@@ -88,8 +89,7 @@ fn load(path: &Path) -> Result<ExperimentSpec, String> {
         let first = faults.rows().into_iter().next().map(|fault| fault.message.clone());
         format!("{CONFIG} is no experiment: {}", first.unwrap_or_default())
     };
-    let (spec, located) =
-        ExperimentSpec::load(None, &[path.to_path_buf()], &[]).map_err(no_experiment)?;
+    let (spec, located) = ExperimentSpec::load(None, &[path.to_path_buf()], &[]).map_err(no_experiment)?;
     match located.faults(check(&spec, &metrics)) {
         Some(faults) => Err(no_experiment(faults)),
         None => Ok(spec),

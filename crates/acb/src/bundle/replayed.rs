@@ -23,8 +23,7 @@ pub fn replayed(rebuilt: &Rebuilt, cell: &Cell, folder: &Path) -> Result<u64, (S
     let arm = &level.arms[cell.arm];
     let source = level.workload(cell.block).map_err(|error| whole(error.to_string()))?;
     let source = RefCell::new(Watched::new(source));
-    let mut requests =
-        std::iter::from_fn(|| source.borrow_mut().take().map(|arrival| arrival.request));
+    let mut requests = std::iter::from_fn(|| source.borrow_mut().take().map(|arrival| arrival.request));
     let file = File::open(folder.join("routing.jsonl")).map_err(|error| whole(error.to_string()))?;
     let mut lines = Lines { reader: BufReader::new(file), number: 0, fault: None };
     let mut rows = std::iter::from_fn(|| {

@@ -7,8 +7,8 @@ use super::layout::{RESULTS, TABLES};
 use crate::commands::json_text;
 use crate::commands::report::Analysis;
 use acb_evidence::{
-    EvidenceError, Loaded, Manifest, RunState, Status, Summary, Versioned, document_bytes, load_runs, read_json,
-    summarise_folder,
+    EvidenceError, Loaded, Manifest, RunState, Status, Summary, Versioned, document_bytes, load_runs,
+    read_json, summarise_folder,
 };
 use std::fs;
 

@@ -75,9 +75,8 @@ impl Unpacked {
     /// A document of this form.
     pub fn document<T: DeserializeOwned>(&self, path: &str) -> Result<T, Finding> {
         let bytes = self.read(path)?;
-        serde_json::from_slice(&bytes).map_err(|error| {
-            Finding::of(Check::Form, path, "a document of its schema", error.to_string())
-        })
+        serde_json::from_slice(&bytes)
+            .map_err(|error| Finding::of(Check::Form, path, "a document of its schema", error.to_string()))
     }
 
     /// What the bundle says it is.
@@ -89,7 +88,9 @@ impl Unpacked {
             let plain = below.is_some_and(|name| check_name(name).is_ok() && !name.contains('/'));
             if !plain || !seen.insert(&file.file) {
                 let found = format!("\"{}\"", file.file.escape_debug());
-                return Err(Finding::of(Check::Form, BUNDLE, "a plain file below data/, once", found).at("/data"));
+                return Err(
+                    Finding::of(Check::Form, BUNDLE, "a plain file below data/, once", found).at("/data")
+                );
             }
             if file.withheld && !file.prompts {
                 let expected = "only files with prompts to be withheld";
@@ -206,12 +207,17 @@ fn hostile(tree: &Tree, limits: Limits) -> Option<Finding> {
             return fault("only data to be withheld", quoted(), n);
         }
         if !leaf.path.ends_with(".jsonl") && !of_data && leaf.content.bytes > LONGEST {
-            return fault(&format!("at most {LONGEST} bytes of a document"), leaf.content.bytes.to_string(), n);
+            return fault(
+                &format!("at most {LONGEST} bytes of a document"),
+                leaf.content.bytes.to_string(),
+                n,
+            );
         }
         before = &leaf.path;
         bytes = bytes.saturating_add(leaf.content.bytes);
         if bytes > limits.bytes {
-            let expected = format!("at most {} bytes; raise the limit if you trust where it comes from", limits.bytes);
+            let expected =
+                format!("at most {} bytes; raise the limit if you trust where it comes from", limits.bytes);
             return fault(&expected, format!("{bytes} bytes or more"), n);
         }
     }
@@ -244,7 +250,12 @@ fn against_leaves(bundle: &Unpacked, tree: &Tree, faults: &mut Vec<Finding>) {
             }
             Err(error) => {
                 let found = bundle.plain(&error.to_string());
-                faults.push(Finding::of(Check::Merkle, stored(&leaf.path), "content that can be hashed", found));
+                faults.push(Finding::of(
+                    Check::Merkle,
+                    stored(&leaf.path),
+                    "content that can be hashed",
+                    found,
+                ));
             }
         }
     }

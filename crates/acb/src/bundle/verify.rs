@@ -123,9 +123,10 @@ impl Found {
                 program_version()
             ));
         }
-        let carried = unpacked.read(PUBLIC_KEY).ok().and_then(|bytes| {
-            PublicKey::from_pem(&String::from_utf8(bytes).ok()?)
-        });
+        let carried = unpacked
+            .read(PUBLIC_KEY)
+            .ok()
+            .and_then(|bytes| PublicKey::from_pem(&String::from_utf8(bytes).ok()?));
         let claimed = document.signed_by.as_ref().and(carried);
         let header = Header { program_version: document.program_version.clone(), key: claimed.clone() };
         let made = documents(&evidence, &examined, &header, tree, raw);
@@ -149,11 +150,17 @@ impl Found {
                 }
             }
         }
-        let words = format!("{} documents, {tables} of them tables, made again byte for byte", made.files.len());
+        let words =
+            format!("{} documents, {tables} of them tables, made again byte for byte", made.files.len());
         self.holds(Check::Documents, words);
         let known = |path: &str| path.starts_with(TABLES) && !made.files.contains_key(path);
         for path in unpacked.files.keys().filter(|path| known(path)) {
-            self.faults.push(Finding::of(Check::Documents, path, "no such table", "a table that nothing makes"));
+            self.faults.push(Finding::of(
+                Check::Documents,
+                path,
+                "no such table",
+                "a table that nothing makes",
+            ));
         }
     }
 
@@ -180,7 +187,8 @@ impl Found {
         };
         let sums = sums(raw, made);
         for (path, expected) in statements(&sums, &made.bundle, &examined.cases) {
-            let wrong = |found: String| Finding::of(Check::Signature, path, "a statement signed by the key", found);
+            let wrong =
+                |found: String| Finding::of(Check::Signature, path, "a statement signed by the key", found);
             let opened = unpacked.read(path).and_then(|bytes| {
                 let text = String::from_utf8(bytes).map_err(|_| wrong("not UTF-8".to_owned()))?;
                 Envelope::open(&text, &key).map_err(wrong)

@@ -6,8 +6,7 @@ use std::path::Path;
 
 const RUN: &str = "run small.yaml --output-dir out";
 /// Fewer and smaller runs, where one run is as good as thirty.
-const FEW: [&str; 6] =
-    ["--set", "seeds.count=1", "--set", "workload.requests=20", "--allow", "unit-floor"];
+const FEW: [&str; 6] = ["--set", "seeds.count=1", "--set", "workload.requests=20", "--allow", "unit-floor"];
 
 /// A bench with results, a key and a signed bundle of them.
 fn bundled() -> Bench {
@@ -57,9 +56,13 @@ fn equal_results_give_equal_bundles_and_nothing_is_overwritten() {
 fn a_number_that_was_edited_is_named_with_its_place_whether_or_not_the_sums_were_made_again() {
     let bench = bundled();
     edit(&bench, "b/tables/report.json", |text| text.replacen("\"alpha\": 0.05", "\"alpha\": 0.06", 1));
-    bench.acb("verify b", &[]).says(1, &["sums: tables/report.json", "documents: tables/report.json", "0.06"]);
+    bench
+        .acb("verify b", &[])
+        .says(1, &["sums: tables/report.json", "documents: tables/report.json", "0.06"]);
     let bench = bundled();
-    edit(&bench, "b/results/small-base-s1/summary.json", |text| text.replacen("\"requests\": 20", "\"requests\": 21", 1));
+    edit(&bench, "b/results/small-base-s1/summary.json", |text| {
+        text.replacen("\"requests\": 20", "\"requests\": 21", 1)
+    });
     let place = "summaries: results/small-base-s1/summary.json /requests: 21; expected 20";
     bench.acb("verify b", &[]).says(1, &[place, "sums: results/small-base-s1/summary.json"]);
 }
@@ -71,10 +74,9 @@ fn what_is_missing_added_or_signed_by_another_is_named() {
     bench.acb("verify b --public-key other.key.pub", &[]).says(1, &["signature: attestations/", "names key"]);
     bench.write("b/results/notes.txt", "x");
     fs::remove_file(bench.path("b/junit.xml")).unwrap();
-    bench.acb("verify b", &[]).says(
-        1,
-        &["results/notes.txt: a file that SHA256SUMS does not have", "junit.xml: no such file"],
-    );
+    bench
+        .acb("verify b", &[])
+        .says(1, &["results/notes.txt: a file that SHA256SUMS does not have", "junit.xml: no such file"]);
     bench.done("bundle out --out unsigned", &[]);
     bench.done("verify unsigned", &[]);
     bench.acb("verify unsigned --public-key me.key.pub", &[]).says(1, &["signature: attestations/"]);
@@ -92,7 +94,8 @@ fn strict_refuses_what_is_incomplete_and_leaves_nothing_behind() {
     bench.done(&format!("{RUN} --resume"), &FEW);
     let refused = bench.acb("bundle out --strict", &[]);
     refused.says(1, &["gate unit-floor was overruled", "without the lock of a preregistration"]);
-    let names: Vec<_> = fs::read_dir(bench.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        fs::read_dir(bench.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "{names:?}");
     bench.done("bundle out", &[]);
     let held = bench.done("verify out-bundle", &[]);
@@ -114,10 +117,14 @@ fn results_that_contradict_themselves_or_lead_elsewhere_are_refused() {
     ];
     for (broken, words) in cases {
         fs::write(&rows, broken).unwrap();
-        bench.acb("bundle out", &[]).says(1, &[words, "its records are not those that the log has the hash of"]);
+        bench
+            .acb("bundle out", &[])
+            .says(1, &[words, "its records are not those that the log has the hash of"]);
     }
     fs::write(&rows, text).unwrap();
-    edit(&bench, "out/small-base-s1/routing.jsonl", |text| text.replacen("\"replica\":0", "\"replica\":1", 1));
+    edit(&bench, "out/small-base-s1/routing.jsonl", |text| {
+        text.replacen("\"replica\":0", "\"replica\":1", 1)
+    });
     bench.acb("bundle out", &[]).says(1, &["results/small-base-s1/routing.jsonl line"]);
     assert!(!bench.path("out-bundle").exists());
     #[cfg(unix)]
@@ -131,7 +138,10 @@ fn results_that_contradict_themselves_or_lead_elsewhere_are_refused() {
 fn prompts_can_be_withheld_and_the_rest_still_holds_under_the_same_root() {
     let bench = Bench::new();
     let row = |n: u64| {
-        format!("{{\"timestamp\":{},\"input_length\":600,\"output_length\":20,\"hash_ids\":[1,{n}]}}\n", 100 * n)
+        format!(
+            "{{\"timestamp\":{},\"input_length\":600,\"output_length\":20,\"hash_ids\":[1,{n}]}}\n",
+            100 * n
+        )
     };
     bench.write("trace.jsonl", (0..20).map(row).collect::<String>());
     let trace = "workload={kind: trace, requests: 20, trace: {path: trace.jsonl, format: mooncake}}";
@@ -155,7 +165,8 @@ fn prompts_can_be_withheld_and_the_rest_still_holds_under_the_same_root() {
 #[test]
 fn a_closed_loop_is_replayed_too() {
     let bench = Bench::new();
-    let turns = "workload={kind: agent_session, requests: 40, think_ms: 10, arrivals: {kind: closed, users: 3}}";
+    let turns =
+        "workload={kind: agent_session, requests: 40, think_ms: 10, arrivals: {kind: closed, users: 3}}";
     let allowed = ["--allow", "indistinct-arms", "--allow", "aliased-factors", "--set", turns];
     bench.done(RUN, &[&FEW[..2], &FEW[4..], &allowed].concat());
     bench.done("bundle out --out b", &[]);
@@ -167,7 +178,9 @@ fn a_closed_loop_is_replayed_too() {
 fn a_bundle_that_lies_about_its_files_touches_nothing_outside() {
     let bench = bundled();
     let outside = Path::new("../../../outside");
-    edit(&bench, "b/merkle.json", |text| text.replacen("results/run_log.jsonl", &outside.display().to_string(), 1));
+    edit(&bench, "b/merkle.json", |text| {
+        text.replacen("results/run_log.jsonl", &outside.display().to_string(), 1)
+    });
     bench.acb("verify b", &[]).says(1, &["merkle: merkle.json /leaves/", "expected a raw file of a bundle"]);
     let bench = bundled();
     edit(&bench, "b/merkle.json", |text| {
