@@ -16,6 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // The fake server is there for its tests only.
     ("acb-live", &["acb-types", "acb-tasks", "acb-routing", "acb-workload", "acb-stats", "acb-fake"]),
     ("acb-evidence", &["acb-types", "acb-stats"]),
+    ("acb-bundle", &[]),
     (
         "acb",
         &[
@@ -28,6 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "acb-fake",
             "acb-live",
             "acb-evidence",
+            "acb-bundle",
         ],
     ),
     ("xtask", &[]),

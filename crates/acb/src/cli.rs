@@ -1,12 +1,15 @@
 //! The command line. Its help is the reference: `docs/cli.md` is generated from it.
 
 mod bench;
+mod bundle;
 mod runtime;
 
 pub use bench::{
     ApiName, AskedArgs, BenchArgs, Dataset, Form, Gaps, Goodput, Runtime, SelftestArgs, ServerArgs, Stages,
     TimingArgs,
 };
+
+pub use bundle::{BundleArgs, KeyCommand, KeyNewArgs, VerifyArgs, WithholdArg};
 
 pub use runtime::{KeepArgs, RuntimeArgs, RuntimeCommand};
 
@@ -96,6 +99,22 @@ pub enum Command {
     /// shows. Lines taken off its end show only where a run folder or a copy of the log knows better.
     #[command(subcommand)]
     Log(LogCommand),
+    /// Put a results folder into a bundle that anybody can check: raw rows, configurations, log of runs, tables, sums,
+    /// signed statements.
+    ///
+    /// Writes a folder and the same as `.tar.zst`. Everything is checked first; results that contradict themselves are
+    /// refused (exit status 1), and with `--strict` incomplete ones, too. Equal results give equal bundles, byte for byte.
+    /// `docs/bundles.md` says what lies where. Run it where the experiment ran: data files are found by their paths there.
+    Bundle(BundleArgs),
+    /// Check a bundle offline, from nothing but itself.
+    ///
+    /// Sums, hash tree, signature, log of runs, locks before data; every number of every table is computed again from the
+    /// raw rows, and every logged routing decision is made again. Each fault is named with file, place, what was expected
+    /// and what is there. Exit status 1 when something does not hold.
+    Verify(VerifyArgs),
+    /// Keys to sign bundles with.
+    #[command(subcommand)]
+    Key(KeyCommand),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -278,6 +297,12 @@ pub enum SchemaOf {
     Validate,
     /// `acb calibrate --json`.
     Calibrate,
+    /// `bundle.json` in a bundle.
+    Bundle,
+    /// `merkle.json` in a bundle.
+    Merkle,
+    /// `acb verify --json`.
+    Verify,
     /// A rejected experiment file with `--json`.
     Faults,
 }

@@ -37,7 +37,7 @@ pub fn estimate(experiment: &Experiment, cells: &[Cell], replay: &Replay, jobs: 
         cells.iter().map(|cell| cell.requests as f64 * per_request(cell.level)).sum()
     };
     let tokens = |level: usize| {
-        let (prompt, output) = experiment.levels[level].spec.workload.mean_tokens();
+        let (prompt, output) = experiment.levels[level].mean_tokens();
         prompt + output
     };
     let gpu_hours = match &experiment.spec.runtime {

@@ -82,7 +82,7 @@ pub struct Job<'a> {
 /// # Errors
 /// When it fails; the folder's status then says `failed` and why, as far as the folder can be written.
 pub fn execute(job: &Job<'_>, cell: &Cell, folder: &Path) -> Result<CellEnd, CellError> {
-    let manifest = manifest(job.experiment, cell, job.labels);
+    let manifest = manifest(job, cell);
     let folder = RunFolder::start(folder, &manifest, &cell_config(job.experiment, cell), cell.requests)?;
     match job.servers {
         None => in_simulator(job, cell, (folder, manifest)),
@@ -232,7 +232,10 @@ fn assert_recorded(totals: &RunTotals, recorded: u64) {
     assert_eq!(totals.arrived, recorded, "a request arrived and left no record, or left two");
 }
 
-fn manifest(experiment: &Experiment, cell: &Cell, labels: &[String]) -> Manifest {
+/// What a cell's manifest says before its first request.
+#[must_use]
+pub fn manifest(job: &Job<'_>, cell: &Cell) -> Manifest {
+    let Job { experiment, labels, .. } = job;
     let level = &experiment.levels[cell.level];
     let arm = &level.arms[cell.arm];
     let (name, calibrated) = level.spec.cluster.profile_label();

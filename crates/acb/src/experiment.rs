@@ -1,5 +1,6 @@
 //! A valid experiment: everything that its arms share at each level, built once and used by gates and cells alike.
 
+use crate::files::{DataFiles, named_files};
 use crate::quality::{PriorShape, SyntheticMeans, prior, seed_fixed_prior, synthetic_table};
 use crate::sink::RecordNames;
 use crate::spec::catalogue::AdapterRoleSpec;
@@ -13,7 +14,7 @@ use acb_sim::{Cluster, Service, SimError};
 use acb_types::{
     AdapterId, AdapterRole, Adapters, AdaptersError, Digest, Outcomes, QualityTable, ReplicaId, Seed, TaskId,
 };
-use acb_workload::{Workload, WorkloadContext, WorkloadError};
+use acb_workload::{Workload, WorkloadContext, WorkloadError, WorkloadSpec};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -90,6 +91,7 @@ pub struct Level {
     pub names: RecordNames,
     /// The servers.
     pub cluster: Cluster,
+    files: Arc<DataFiles>,
     truth: Arc<QualityTable>,
     priors: BTreeMap<PriorKind, Arc<QualityTable>>,
 }
@@ -117,12 +119,21 @@ impl Experiment {
     /// # Errors
     /// When a part refuses.
     pub fn new(spec: ExperimentSpec) -> Result<Self, SetUpError> {
+        Self::with_files(spec, DataFiles::default())
+    }
+
+    /// Sets an experiment up whose data files lie elsewhere. It is the same experiment.
+    ///
+    /// # Errors
+    /// When a part refuses.
+    pub fn with_files(spec: ExperimentSpec, files: DataFiles) -> Result<Self, SetUpError> {
+        let files = Arc::new(files);
         let combinations = combinations(&spec);
-        let data = data_files(combinations.iter().map(|(_, spec)| spec))?;
+        let data = data_files(combinations.iter().map(|(_, spec)| spec), &files)?;
         let digest = identity(&spec, &data);
         let levels = combinations
             .into_iter()
-            .map(|(values, spec)| Level::new(values, spec))
+            .map(|(values, spec)| Level::new(values, spec, &files))
             .collect::<Result<_, _>>()?;
         Ok(Self { digest, data, arms: arms(&spec), levels, blocks: spec.seeds.list(), spec })
     }
@@ -137,7 +148,7 @@ impl Experiment {
 }
 
 impl Level {
-    fn new(values: Levels, spec: ExperimentSpec) -> Result<Self, SetUpError> {
+    fn new(values: Levels, spec: ExperimentSpec, files: &Arc<DataFiles>) -> Result<Self, SetUpError> {
         let adapters = spec.adapters.list(&spec.model.shape());
         let own: Vec<String> = adapters.iter().filter_map(|adapter| adapter.task.clone()).collect();
         let mut tasks = spec.workload.task_names(&own);
@@ -156,7 +167,7 @@ impl Level {
         };
         let entries = adapters.iter().map(|a| (a.name.clone(), a.rank, a.bytes, role(a)));
         let adapters = Arc::new(Adapters::new(entries)?);
-        let truth = truth(&spec, &tasks, &adapters)?;
+        let truth = truth(&spec, files, &tasks, &adapters)?;
         let cluster = Cluster::new(&spec.cluster, Arc::clone(&adapters))?;
         let names = RecordNames {
             tasks: tasks.into(),
@@ -171,7 +182,8 @@ impl Level {
         let kinds: BTreeSet<PriorKind> = arms.iter().map(|arm| arm.prior).collect();
         let priors =
             kinds.into_iter().map(|kind| (kind, Arc::new(believed(&spec, &names, &truth, kind)))).collect();
-        Ok(Self { values, arms, spec, names, cluster, truth: Arc::new(truth), priors })
+        let files = Arc::clone(files);
+        Ok(Self { values, arms, spec, names, cluster, files, truth: Arc::new(truth), priors })
     }
 
     /// What answers are worth in a block.
@@ -193,7 +205,7 @@ impl Level {
     /// # Errors
     /// When a data file can't be read.
     pub fn workload_of(&self, block: u64, most: u64) -> Result<Workload, SetUpError> {
-        let mut spec = self.spec.workload.clone();
+        let mut spec = self.workload_spec()?;
         spec.requests = spec.requests.min(most);
         let context = WorkloadContext {
             tasks: &self.names.tasks,
@@ -201,6 +213,23 @@ impl Level {
             context_tokens: self.spec.cluster.context_tokens(),
         };
         Ok(Workload::new(&spec, &context, Seed(block))?)
+    }
+
+    /// Expected prompt and output tokens per request. Not a number where they are those of a file that can't be read.
+    #[must_use]
+    pub fn mean_tokens(&self) -> (f64, f64) {
+        self.workload_spec().map_or((f64::NAN, f64::NAN), |spec| spec.mean_tokens())
+    }
+
+    /// The workload as it says, its files where they are.
+    fn workload_spec(&self) -> Result<WorkloadSpec, SetUpError> {
+        let mut spec = self.spec.workload.clone();
+        for path in spec.files() {
+            let place = self.files.at(&path).map(Path::to_path_buf);
+            let place = place.map_err(|source| SetUpError::Data { path: path.clone(), source })?;
+            spec.relocate(&path, &place);
+        }
+        Ok(spec)
     }
 
     /// Replicas that serve one adapter only.
@@ -233,7 +262,7 @@ impl Level {
             replicas: self.spec.cluster.replicas,
             merged: self.merged().collect(),
             costs: CostModel {
-                output_tokens_mean: self.spec.workload.mean_tokens().1,
+                output_tokens_mean: self.mean_tokens().1,
                 ..self.spec.cluster.costs(&adapters)
             },
             adapters,
@@ -273,9 +302,18 @@ fn identity(spec: &ExperimentSpec, data: &[(PathBuf, Digest)]) -> Digest {
 }
 
 /// The hidden table of a level.
-fn truth(spec: &ExperimentSpec, tasks: &[String], adapters: &Adapters) -> Result<QualityTable, SetUpError> {
+fn truth(
+    spec: &ExperimentSpec,
+    files: &DataFiles,
+    tasks: &[String],
+    adapters: &Adapters,
+) -> Result<QualityTable, SetUpError> {
     match &spec.quality.source {
-        QualitySource::Table(table) => Ok(read_table(Path::new(&table.file), tasks, adapters)?),
+        QualitySource::Table(table) => {
+            let path = Path::new(&table.file);
+            let place = files.at(path).map_err(|source| SetUpError::Data { path: path.into(), source })?;
+            Ok(read_table(place, tasks, adapters)?)
+        }
         QualitySource::Synthetic(means) => {
             let means = SyntheticMeans {
                 base: means.base,
@@ -340,19 +378,10 @@ fn at_levels(spec: &ExperimentSpec, levels: &Levels) -> ExperimentSpec {
 /// Hashes of the files that the experiment names at any level, so that changed data is a changed experiment.
 fn data_files<'a>(
     levels: impl Iterator<Item = &'a ExperimentSpec>,
+    files: &DataFiles,
 ) -> Result<Vec<(PathBuf, Digest)>, SetUpError> {
-    let mut paths = BTreeSet::new();
-    for spec in levels {
-        paths.extend(spec.workload.files());
-        if let QualitySource::Table(table) = &spec.quality.source {
-            paths.insert(PathBuf::from(&table.file));
-        }
-    }
-    let regular = |path: &PathBuf| match std::fs::metadata(path)?.is_file() {
-        true => std::fs::File::open(path),
-        false => Err(std::io::Error::other("it is not a file")),
-    };
-    let hash = |path: PathBuf| match regular(&path).and_then(Digest::of_reader) {
+    let paths: BTreeSet<PathBuf> = levels.flat_map(named_files).collect();
+    let hash = |path: PathBuf| match files.digest(&path) {
         Ok(digest) => Ok((path, digest)),
         Err(source) => Err(SetUpError::Data { path, source }),
     };

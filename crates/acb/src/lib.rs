@@ -4,6 +4,7 @@
 //! can answer the question, [`sweep`] runs them through [`execute`], and `acb-evidence` compares what they leave.
 
 pub mod bench;
+pub mod bundle;
 pub mod calibrate;
 pub mod cli;
 pub mod clock;
@@ -11,6 +12,7 @@ pub mod commands;
 pub mod estimate;
 pub mod execute;
 pub mod experiment;
+pub mod files;
 pub mod folder;
 pub mod gates;
 pub mod interrupt;

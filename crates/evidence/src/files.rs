@@ -439,7 +439,11 @@ pub fn write_json<T: Versioned>(folder: &Path, document: &T) -> Result<(), Evide
 }
 
 /// The document as its file holds it.
-pub(crate) fn document_bytes<T: Versioned>(document: &T) -> Vec<u8> {
+///
+/// # Panics
+/// Never: documents have text keys only.
+#[must_use]
+pub fn document_bytes<T: Versioned>(document: &T) -> Vec<u8> {
     let mut bytes =
         serde_json::to_vec_pretty(document).expect("documents have text keys, so they have a form in JSON");
     bytes.push(b'\n');

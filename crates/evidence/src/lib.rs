@@ -19,7 +19,7 @@ mod summary;
 mod testing;
 mod write;
 
-pub use audit::audit;
+pub use audit::{Disagreement, DisagreementKind, audit};
 pub use compare::{
     ArmRow, ComparisonRule, Comparisons, Contrast, Effect, LevelComparison, Missing, Pair, Range, Rung,
     Verdict, compare,
@@ -28,7 +28,7 @@ pub use error::{EvidenceError, LineFault};
 pub use files::{
     AdapterRef, ArmRole, Divergence, DivergenceLevel, FILE_VERSION, GroupRow, Levels, LiveFacts, Manifest,
     Metric, PlannedRun, ProfileRef, ResetFacts, RunState, ServerFacts, Status, Summary, SweepArm, SweepPlan,
-    Versioned, Wall, read_json, write_json,
+    Versioned, Wall, document_bytes, read_json, write_json,
 };
 pub use load::{Loaded, Run, Skipped, Sweep, load_runs};
 pub use metrics::{Better, MetricInfo, SourceRule, metric, metrics, metrics_markdown};

@@ -274,7 +274,7 @@ fn line_of(entry: &LogEntry) -> Line {
 }
 
 /// What a log says about its runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunCounts {
     /// Runs begun, repeats included.
     pub started: u64,

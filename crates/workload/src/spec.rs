@@ -18,7 +18,7 @@ use crate::trace::TraceSpec;
 use acb_tasks::Family;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Order of a prompt's parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -216,6 +216,13 @@ impl WorkloadSpec {
     pub fn files(&self) -> Vec<PathBuf> {
         let trace = self.trace.as_ref().map(|trace| trace.path.clone());
         trace.into_iter().chain(self.dataset_path.clone()).collect()
+    }
+
+    /// Reads a file from another place; what it holds is the same.
+    pub fn relocate(&mut self, path: &Path, place: &Path) {
+        let trace = self.trace.as_mut().map(|trace| &mut trace.path);
+        let named = trace.into_iter().chain(self.dataset_path.as_mut());
+        named.filter(|named| *named == path).for_each(|named| *named = place.to_path_buf());
     }
 }
 

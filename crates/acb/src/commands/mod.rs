@@ -1,8 +1,10 @@
 //! One module per command. Each returns an exit status; errors that a user can cause are reports with a remedy.
 
 pub mod bench;
+pub mod bundle;
 pub mod calibrate;
 pub mod doctor;
+pub mod key;
 pub mod list;
 pub mod log;
 pub mod memory;
@@ -15,8 +17,9 @@ pub mod selftest;
 pub mod serve_fake;
 pub mod trace;
 pub mod validate;
+pub mod verify;
 
-use crate::cli::{Cli, Command, LogCommand, TraceCommand};
+use crate::cli::{Cli, Command, KeyCommand, LogCommand, TraceCommand};
 use clap::CommandFactory;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -59,6 +62,9 @@ pub fn dispatch(cli: Cli) -> miette::Result<Exit> {
         Command::Trace(TraceCommand::Info(args)) => trace::info(&args),
         Command::Log(LogCommand::Check(args)) => log::check(&args),
         Command::Log(LogCommand::Mend(args)) => log::mend(&args),
+        Command::Bundle(args) => bundle::command(&args),
+        Command::Verify(args) => verify::command(&args),
+        Command::Key(KeyCommand::New(args)) => key::new(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "acb", &mut script);
@@ -92,7 +98,7 @@ pub fn print_json(document: &impl Serialize) -> miette::Result<()> {
 }
 
 /// A document as indented JSON with a final line end.
-fn json_text(document: &impl Serialize) -> String {
+pub(crate) fn json_text(document: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(document).expect("the document has a form in JSON");
     text.push('\n');
     text

@@ -13,6 +13,9 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+/// Name of the report in a sweep's folder.
+pub const REPORT: &str = "report.md";
+
 /// Experiments with their comparisons.
 pub struct Analysis {
     parts: Vec<(Loaded, Comparisons)>,
@@ -83,18 +86,24 @@ pub fn analyse(paths: &[PathBuf]) -> miette::Result<Analysis> {
             found.collect::<String>()
         ));
     }
-    let part = |loaded: Loaded| {
-        let rule = match loaded.sweeps.first() {
-            Some(sweep) => ComparisonRule::of_plan(&sweep.plan),
-            None => ComparisonRule::of_runs(&loaded.runs),
-        };
-        let comparisons = compare(&loaded.runs, &rule);
-        (loaded, comparisons)
-    };
-    Ok(Analysis { parts: all.by_experiment().into_iter().map(part).collect() })
+    Ok(Analysis::of(all))
 }
 
 impl Analysis {
+    /// Compares the arms of what was read, experiment by experiment.
+    #[must_use]
+    pub fn of(all: Loaded) -> Self {
+        let part = |loaded: Loaded| {
+            let rule = match loaded.sweeps.first() {
+                Some(sweep) => ComparisonRule::of_plan(&sweep.plan),
+                None => ComparisonRule::of_runs(&loaded.runs),
+            };
+            let comparisons = compare(&loaded.runs, &rule);
+            (loaded, comparisons)
+        };
+        Self { parts: all.by_experiment().into_iter().map(part).collect() }
+    }
+
     /// For a terminal of this many columns.
     #[must_use]
     pub fn terminal(&self, columns: u16) -> String {
@@ -110,10 +119,16 @@ impl Analysis {
         self.parts.iter().map(part).collect::<Vec<_>>().join("\n")
     }
 
+    /// Every file that is derived from the folders read, by name: nothing else goes into it.
+    #[must_use]
+    pub fn derived(&self) -> Vec<(&'static str, String)> {
+        vec![(REPORT, self.markdown())]
+    }
+
     /// As a document.
     #[must_use]
-    pub fn document(self) -> ReportDocument {
-        ReportDocument { experiments: self.parts.into_iter().map(ExperimentReport::new).collect() }
+    pub fn document(&self) -> ReportDocument {
+        ReportDocument { experiments: self.parts.iter().cloned().map(ExperimentReport::new).collect() }
     }
 }
 

@@ -81,7 +81,7 @@ fn conclude(args: &RunArgs, prepared: &Prepared, status: SweepStatus) -> miette:
         return Ok(exit);
     }
     let analysis = super::report::analyse(std::slice::from_ref(&folder))?;
-    let path = folder.join("report.md");
+    let path = folder.join(super::report::REPORT);
     write_atomically(&path, analysis.markdown().as_bytes()).map_err(FolderError::from).into_diagnostic()?;
     let report = path.to_str().ok_or_else(|| miette!("{}: not UTF-8", path.display()))?.to_owned();
     let digest = record_digest(&prepared.output_dir, &prepared.cells).into_diagnostic()?.to_string();

@@ -24,6 +24,9 @@ pub fn command(args: &SchemaArgs) -> miette::Result<Exit> {
         SchemaOf::Runtime => schema_for!(super::runtime::RuntimeDocument).to_value(),
         SchemaOf::Validate => schema_for!(crate::validate::ValidationDocument).to_value(),
         SchemaOf::Calibrate => schema_for!(super::calibrate::CalibrateDocument).to_value(),
+        SchemaOf::Bundle => schema_for!(crate::bundle::BundleDocument).to_value(),
+        SchemaOf::Merkle => schema_for!(acb_bundle::Tree).to_value(),
+        SchemaOf::Verify => schema_for!(crate::bundle::Verification).to_value(),
         SchemaOf::Faults => schema_for!(Vec<FaultRow>).to_value(),
     };
     print_json(&schema)?;

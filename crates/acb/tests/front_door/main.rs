@@ -5,6 +5,7 @@
 mod bad_input;
 mod bench;
 mod bound;
+mod bundle;
 mod calibrate;
 mod documents;
 mod gates;
