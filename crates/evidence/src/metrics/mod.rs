@@ -25,7 +25,7 @@ mod tpot;
 mod ttft;
 mod value;
 
-pub(crate) use value::{QualitySum, Value, quantile, sort};
+pub(crate) use value::{QualitySum, Value, quantile, quantile_by, sort};
 
 use crate::Wall;
 use acb_types::{Nanos, Outcome, Record, ServerRow, Slo};
