@@ -10,6 +10,7 @@ mod error;
 mod files;
 mod groups;
 mod keyed;
+mod legacy;
 mod lines;
 mod load;
 mod metrics;
@@ -34,6 +35,11 @@ pub use files::{
     AdapterRef, ArmRole, Divergence, DivergenceLevel, FILE_VERSION, GroupRow, Levels, LiveFacts, Manifest,
     Metric, PlannedRun, ProfileRef, ResetFacts, RunState, ServerFacts, Status, Summary, SweepArm, SweepPlan,
     Versioned, Wall, read_json, write_json,
+};
+pub use legacy::{
+    Backing, Column, Compat, CompatRow, Conditions, Duration, Ended, Form, HistoricalSet, Kind, LegacyFolder,
+    LegacyRun, Lifecycle, Obstacle, Provenance, QagDefinition, Reason, RunReading, ServerCount, ServerReset,
+    System, legacy_folders, read_legacy_run,
 };
 pub use lines::MAX_LINE_BYTES;
 pub use load::{Loaded, Run, Skipped, Sweep, load_runs};
