@@ -1,6 +1,7 @@
 //! The command line. Its help is the reference: `docs/cli.md` is generated from it.
 
 mod bench;
+mod legacy;
 mod runtime;
 
 pub use bench::{
@@ -8,6 +9,7 @@ pub use bench::{
     TimingArgs,
 };
 
+pub use legacy::{EvidenceCommand, ImportCommand, ImportLegacyArgs, ReviewArgs};
 pub use runtime::{KeepArgs, RuntimeArgs, RuntimeCommand};
 
 use crate::presets::Preset;
@@ -96,6 +98,12 @@ pub enum Command {
     /// shows. Lines taken off its end show only where a run folder or a copy of the log knows better.
     #[command(subcommand)]
     Log(LogCommand),
+    /// Bring in runs that this program did not make.
+    #[command(subcommand)]
+    Import(ImportCommand),
+    /// Look over evidence.
+    #[command(subcommand)]
+    Evidence(EvidenceCommand),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -278,6 +286,10 @@ pub enum SchemaOf {
     Validate,
     /// `acb calibrate --json`.
     Calibrate,
+    /// `acb import legacy --json`.
+    Import,
+    /// `acb evidence review --json`.
+    Review,
     /// A rejected experiment file with `--json`.
     Faults,
 }

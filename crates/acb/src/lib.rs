@@ -13,6 +13,7 @@ pub mod execute;
 pub mod experiment;
 pub mod folder;
 pub mod gates;
+pub mod historical;
 pub mod interrupt;
 pub mod live;
 pub mod plan;

@@ -2,7 +2,8 @@
 //! its records included. Prints a row of a Markdown table.
 //!
 //! `cargo bench -p acb-evidence --bench rows -- 10000000` writes that many made-up records to a folder below the
-//! system's temporary one (about 620 bytes each), reads them, and takes them away again. Without a number: 100,000.
+//! system's temporary one (about 715 bytes each), reads them, and takes them away again. Without a number: 100,000.
+//! `-- write FOLDER ROWS` and `-- read FOLDER` do the two halves, so that two versions can read one file.
 
 use acb_evidence::{
     AdapterRef, ArmRole, FILE_VERSION, Manifest, ProfileRef, RunState, Status, load_runs, write_json,
@@ -11,6 +12,7 @@ use acb_types::{
     AbsentReason, Digest, Nanos, Outcome, RECORD_VERSION, Record, ReplicaId, RequestId, SessionId, Slo,
     Source, TenantId, TrustGroupId,
 };
+use rustix::time::ClockId;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -26,17 +28,31 @@ const FAILS: u64 = 50;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
-    let rows = words.first().map_or(Ok(100_000), |word| word.parse::<u64>())?;
-    let folder = tempfile::tempdir()?;
-    write_run(folder.path(), rows)?;
-    let bytes = folder.path().join("requests.jsonl").metadata()?.len();
-    let (clock, before) = (std::time::Instant::now(), cpu_time());
-    let loaded = load_runs(folder.path())?;
-    let (wall, cpu) = (clock.elapsed(), cpu_time() - before);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["write", folder, rows] => write_run(Path::new(folder), rows.parse()?),
+        ["read", folder] => read(Path::new(folder)),
+        [] | [_] => {
+            let rows = words.first().map_or(Ok(100_000), |word| word.parse())?;
+            let folder = tempfile::tempdir()?;
+            write_run(folder.path(), rows)?;
+            read(folder.path())
+        }
+        _ => Err("usage: rows [ROWS] | rows write FOLDER ROWS | rows read FOLDER".into()),
+    }
+}
+
+/// Reads a run as `acb report` does, and prints what that took.
+fn read(folder: &Path) -> Result<(), Box<dyn Error>> {
+    let bytes = folder.join("requests.jsonl").metadata()?.len();
+    let (wall, cpu) = (time(ClockId::Monotonic), time(ClockId::ProcessCPUTime));
+    let loaded = load_runs(folder)?;
+    let (wall, cpu) = (time(ClockId::Monotonic) - wall, time(ClockId::ProcessCPUTime) - cpu);
     if let Some(skipped) = loaded.skipped.first() {
         return Err(format!("the run was left out: {}", skipped.why).into());
     }
     let run = loaded.runs.first().ok_or("the run was not found")?;
+    let rows = run.summary.requests;
     println!("| rows | file, MB | wall, s | CPU, s | rows per CPU second | peak memory, MiB | summary |");
     println!("|---:|---:|---:|---:|---:|---:|---|");
     println!(
@@ -89,29 +105,22 @@ fn record<'a>(id: u64, dice: &mut Dice, names: &'a [String]) -> Record<'a> {
     let last = first + tokens.saturating_sub(1) * gap;
     let at = |time: u64| (!failed).then_some(Nanos(time));
     let longest = (tokens > 1).then(|| Nanos(20_000_000 + dice.below(200_000_000)));
-    let mut absent = BTreeMap::from([("adapter_load", true), ("server_prefix_hit_tokens", true)]);
-    for (name, is_null) in [("admitted_ns", failed), ("first_token_ns", failed), ("last_token_ns", failed)] {
-        absent.insert(name, is_null);
-    }
-    absent.insert("itl_max_ns", longest.is_none());
-    absent.insert("simulated_prefix_hit_tokens", failed);
+    let absent = [
+        ("admitted_ns", failed),
+        ("first_token_ns", failed),
+        ("last_token_ns", failed),
+        ("itl_max_ns", longest.is_none()),
+        ("simulated_prefix_hit_tokens", failed),
+        ("server_prefix_hit_tokens", true),
+        ("adapter_load", true),
+    ];
     let why = if failed { AbsentReason::RequestFailed } else { AbsentReason::NotApplicable };
     Record {
-        v: RECORD_VERSION,
-        request: RequestId(id),
-        ask: id,
-        session: SessionId(id / 8),
-        turn: (id % 8) as u32,
-        tenant: TenantId(dice.below(4) as u32),
-        trust_group: TrustGroupId(0),
         task: Cow::Borrowed("summary"),
-        source: Source::Simulated,
-        engine: Cow::Borrowed("vllm-0.33.0 (simulated)"),
+        tenant: TenantId(dice.below(4) as u32),
         adapter: Cow::Borrowed(&names[dice.below(ADAPTERS + 1) as usize]),
         replica: Some(ReplicaId(dice.below(64) as u32)),
-        reason: Cow::Borrowed("round_robin"),
         outcome: if failed { Outcome::Shed } else { Outcome::Ok },
-        due_ns: Nanos(due),
         sent_ns: Nanos(due),
         admitted_ns: at(due + waited),
         first_token_ns: at(first),
@@ -121,13 +130,47 @@ fn record<'a>(id: u64, dice: &mut Dice, names: &'a [String]) -> Record<'a> {
         prompt_tokens: 1 + dice.below(4000) as u32,
         output_tokens: tokens as u32,
         simulated_prefix_hit_tokens: (!failed).then(|| dice.below(4000) as u32),
+        overtaken: dice.below(3) as u32,
+        quality: Some(if failed { 0.0 } else { dice.below(1001) as f64 / 1000.0 }),
+        absent: absent.into_iter().filter(|a| a.1).map(|(name, _)| (Cow::Borrowed(name), why)).collect(),
+        ..arrival(id, due)
+    }
+}
+
+/// What all records have alike.
+fn arrival<'a>(id: u64, due: u64) -> Record<'a> {
+    Record {
+        v: RECORD_VERSION,
+        request: RequestId(id),
+        ask: id,
+        session: SessionId(id / 8),
+        turn: (id % 8) as u32,
+        tenant: TenantId(0),
+        trust_group: TrustGroupId(0),
+        task: Cow::Borrowed(""),
+        source: Source::Simulated,
+        engine: Cow::Borrowed("vllm-0.33.0 (simulated)"),
+        adapter: Cow::Borrowed(""),
+        replica: None,
+        reason: Cow::Borrowed("round_robin"),
+        outcome: Outcome::Ok,
+        due_ns: Nanos(due),
+        sent_ns: Nanos(due),
+        admitted_ns: None,
+        first_token_ns: None,
+        last_token_ns: None,
+        ended_ns: Nanos(due),
+        itl_max_ns: None,
+        prompt_tokens: 0,
+        output_tokens: 0,
+        simulated_prefix_hit_tokens: None,
         server_prefix_hit_tokens: None,
         adapter_load: None,
         preemptions: 0,
-        overtaken: dice.below(3) as u32,
-        quality: Some(if failed { 0.0 } else { dice.below(1001) as f64 / 1000.0 }),
+        overtaken: 0,
+        quality: None,
         quality_source: Cow::Borrowed("synthetic_table"),
-        absent: absent.into_iter().filter(|a| a.1).map(|(name, _)| (Cow::Borrowed(name), why)).collect(),
+        absent: BTreeMap::new(),
     }
 }
 
@@ -177,9 +220,9 @@ impl Dice {
     }
 }
 
-/// User and system time of this process so far.
-fn cpu_time() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+/// What a clock says: of the wall, or user and system time of this process.
+fn time(clock: ClockId) -> Duration {
+    let now = rustix::time::clock_gettime(clock);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 

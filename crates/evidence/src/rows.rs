@@ -2,7 +2,7 @@
 
 use crate::error::{EvidenceError, LineFault};
 use crate::lines::Lines;
-use crate::scan;
+use crate::scan::{self, Reasons};
 use crate::seen::Seen;
 use acb_types::{Digest, Nanos, Outcome, RECORD_VERSION, Record, ReplicaId, ServerRow};
 use serde::Deserialize;
@@ -45,22 +45,31 @@ impl Records {
     /// # Errors
     /// When the line can't be read, is no record of a known version, repeats an id, or contradicts itself.
     pub fn read(&mut self) -> Result<Option<Record<'_>>, EvidenceError> {
+        self.next(Reasons::All)
+    }
+
+    /// The same, with no more reasons of absences than metrics ask for.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) fn read_for_metrics(&mut self) -> Result<Option<Record<'_>>, EvidenceError> {
+        self.next(Reasons::Asked)
+    }
+
+    fn next(&mut self, reasons: Reasons) -> Result<Option<Record<'_>>, EvidenceError> {
         if !self.lines.advance()? {
             return Ok(None);
         }
-        let seen = &mut self.seen;
-        let checked = parse_record(self.lines.bytes()).and_then(|record| {
-            check_version(record.v)?;
-            check_record(&record)?;
-            match seen.insert(record.request.0) {
-                true => Ok(record),
-                false => Err(LineFault::Duplicate { request: record.request.0 }),
-            }
-        });
-        match checked {
-            Ok(record) => Ok(Some(record)),
-            Err(fault) => Err(self.lines.fault(fault)),
+        let lines = &self.lines;
+        let record = match parse_record(lines.bytes(), reasons) {
+            Ok(record) => record,
+            Err(fault) => return Err(lines.fault(fault)),
+        };
+        check_version(record.v).and_then(|()| check_record(&record)).map_err(|fault| lines.fault(fault))?;
+        if !self.seen.insert(record.request.0) {
+            return Err(lines.fault(LineFault::Duplicate { request: record.request.0 }));
         }
+        Ok(Some(record))
     }
 
     /// The error that names the line last read.
@@ -116,8 +125,8 @@ fn broken(rule: String) -> LineFault {
 }
 
 /// A record: scanned where it is in the form that this program writes, parsed otherwise.
-fn parse_record(line: &[u8]) -> Result<Record<'_>, LineFault> {
-    match std::str::from_utf8(line).ok().and_then(scan::record) {
+fn parse_record(line: &[u8], reasons: Reasons) -> Result<Record<'_>, LineFault> {
+    match scan::record(line, reasons) {
         Some(record) => Ok(record),
         None => parse(line),
     }

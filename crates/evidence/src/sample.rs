@@ -30,9 +30,39 @@ impl Sample {
 
     /// In ascending order.
     pub(crate) fn sorted(mut self) -> Sorted {
-        self.short.sort_unstable();
-        self.long.sort_unstable();
+        sort_by_digits(&mut self.short, |length| u64::from(*length));
+        sort_by_digits(&mut self.long, |length| *length);
         Sorted(self)
+    }
+}
+
+/// Bits of a digit: 2048 counters stay in the first cache.
+const DIGIT_BITS: u32 = 11;
+/// Samples below this are sorted by comparison.
+const FEW: usize = 1 << 13;
+
+/// Sorts ascending by the digits of a key, lowest first (LSD radix sort); several times as fast as comparing millions.
+fn sort_by_digits<T: Copy + Ord>(values: &mut Vec<T>, key: impl Fn(&T) -> u64) {
+    let Some(largest) = values.iter().max().map(&key) else { return };
+    if values.len() < FEW {
+        return values.sort_unstable();
+    }
+    let mask = (1 << DIGIT_BITS) - 1;
+    let mut sorted = values.clone();
+    for shift in (0..u64::BITS - largest.leading_zeros()).step_by(DIGIT_BITS as usize) {
+        let digit = |value: &T| ((key(value) >> shift) & mask) as usize;
+        let mut places = vec![0; 1 << DIGIT_BITS];
+        values.iter().for_each(|value| places[digit(value)] += 1);
+        let mut before = 0;
+        for place in &mut places {
+            (*place, before) = (before, before + *place);
+        }
+        for value in values.iter() {
+            let place = &mut places[digit(value)];
+            sorted[*place] = *value;
+            *place += 1;
+        }
+        std::mem::swap(values, &mut sorted);
     }
 }
 
@@ -68,6 +98,20 @@ mod tests {
     use super::*;
     use crate::metrics::{quantile, sort};
     use proptest::prelude::*;
+
+    #[test]
+    fn many_are_sorted_by_digits_as_by_comparison() {
+        let scrambled = |bits: u32| {
+            (0..3 * FEW as u64).map(move |n| (n * n).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits))
+        };
+        for bits in [1, 11, 12, 31, 40, 64] {
+            let mut values: Vec<u64> = scrambled(bits).collect();
+            let mut expected = values.clone();
+            expected.sort_unstable();
+            sort_by_digits(&mut values, |value| *value);
+            assert_eq!(values, expected, "{bits} bits");
+        }
+    }
 
     proptest! {
         #[test]

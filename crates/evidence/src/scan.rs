@@ -4,6 +4,7 @@
 //! every other line it says nothing, and the JSON parser decides. What it takes, it takes as the parser does; tests hold
 //! one against the other. A field that is added to `Record` makes every line fall through to the parser, and a test fail.
 
+use crate::metrics::REASONS_ASKED;
 use acb_types::{
     AbsentReason, AdapterLoad, Nanos, Outcome, Record, ReplicaId, RequestId, SessionId, Source, TenantId,
     TrustGroupId,
@@ -11,9 +12,18 @@ use acb_types::{
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+/// Which reasons of absences a record keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reasons {
+    /// All of them.
+    All,
+    /// Those that a metric asks for ([`REASONS_ASKED`]): a map per record is dear when a million are read in a second.
+    Asked,
+}
+
 /// The record on a line, when it is in the usual form.
-pub(crate) fn record(line: &str) -> Option<Record<'_>> {
-    let mut at = Cursor { rest: line };
+pub(crate) fn record(line: &[u8], reasons: Reasons) -> Option<Record<'_>> {
+    let mut at = Cursor { rest: line, reasons };
     let who = Who::scan(&mut at)?;
     let when = When::scan(&mut at)?;
     let what = What::scan(&mut at)?;
@@ -80,10 +90,10 @@ impl<'a> Who<'a> {
             tenant: at.skip(",\"tenant\":")?.int32()?,
             trust_group: at.skip(",\"trust_group\":")?.int32()?,
             task: at.skip(",\"task\":\"")?.text()?,
-            source: match at.skip(",\"source\":\"")?.text()? {
-                "simulated" => Source::Simulated,
-                "client" => Source::Client,
-                "server" => Source::Server,
+            source: match at.skip(",\"source\":\"")?.word()? {
+                b"simulated" => Source::Simulated,
+                b"client" => Source::Client,
+                b"server" => Source::Server,
                 _ => return None,
             },
             engine: at.skip(",\"engine\":\"")?.text()?,
@@ -109,13 +119,13 @@ struct When {
 impl When {
     fn scan(at: &mut Cursor<'_>) -> Option<Self> {
         Some(Self {
-            outcome: match at.skip(",\"outcome\":\"")?.text()? {
-                "ok" => Outcome::Ok,
-                "rejected" => Outcome::Rejected,
-                "shed" => Outcome::Shed,
-                "timed_out" => Outcome::TimedOut,
-                "failed" => Outcome::Failed,
-                "unfinished" => Outcome::Unfinished,
+            outcome: match at.skip(",\"outcome\":\"")?.word()? {
+                b"ok" => Outcome::Ok,
+                b"rejected" => Outcome::Rejected,
+                b"shed" => Outcome::Shed,
+                b"timed_out" => Outcome::TimedOut,
+                b"failed" => Outcome::Failed,
+                b"unfinished" => Outcome::Unfinished,
                 _ => return None,
             },
             due: at.skip(",\"due_ns\":")?.nanos()?,
@@ -162,65 +172,78 @@ impl<'a> What<'a> {
 
 /// The part of a line that is not read yet.
 struct Cursor<'a> {
-    rest: &'a str,
+    rest: &'a [u8],
+    reasons: Reasons,
 }
 
 impl<'a> Cursor<'a> {
+    #[inline]
     fn skip(&mut self, literal: &str) -> Option<&mut Self> {
-        self.rest = self.rest.strip_prefix(literal)?;
+        self.rest = self.rest.strip_prefix(literal.as_bytes())?;
         Some(self)
     }
 
     /// An integer of at most 19 digits without leading zeros: below 2^64 in any case.
+    #[inline]
     fn int(&mut self) -> Option<u64> {
-        let bytes = self.rest.as_bytes();
+        let bytes = self.rest;
         let (mut value, mut digits) = (0_u64, 0);
-        while let Some(digit) =
-            bytes.get(digits).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10)
-        {
-            if digits == 19 {
-                return None;
+        for byte in bytes {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
             }
-            value = value * 10 + u64::from(digit);
+            value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
             digits += 1;
         }
-        if digits == 0 || (digits > 1 && bytes[0] == b'0') {
+        if digits == 0 || digits > 19 || (digits > 1 && bytes[0] == b'0') {
             return None;
         }
         self.rest = &self.rest[digits..];
         Some(value)
     }
 
+    #[inline]
     fn int32(&mut self) -> Option<u32> {
         self.int().and_then(|value| u32::try_from(value).ok())
     }
 
+    #[inline]
     fn nanos(&mut self) -> Option<Nanos> {
         self.int().map(Nanos)
     }
 
     /// A number as the parser reads it, to the last bit.
     fn float(&mut self) -> Option<f64> {
-        let end = self.rest.bytes().position(|byte| matches!(byte, b',' | b'}'))?;
+        let end = self.rest.iter().position(|byte| matches!(byte, b',' | b'}'))?;
         let (number, rest) = self.rest.split_at(end);
         self.rest = rest;
         match number {
-            "0.0" => Some(0.0),
-            "1.0" => Some(1.0),
-            _ => serde_json::from_str(number).ok(),
+            b"0.0" => Some(0.0),
+            b"1.0" => Some(1.0),
+            _ => serde_json::from_slice(number).ok(),
         }
     }
 
-    /// Text up to its closing quote, which is skipped; none with an escape or a control character.
-    fn text(&mut self) -> Option<&'a str> {
-        let end = self.rest.bytes().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20))?;
-        let (text, rest) = self.rest.split_at(end);
-        self.rest = rest.strip_prefix('"')?;
-        Some(text)
+    /// Text up to its closing quote, which is skipped; none that isn't plain ASCII without escapes.
+    #[inline]
+    fn word(&mut self) -> Option<&'a [u8]> {
+        let end =
+            self.rest.iter().position(|byte| !matches!(byte, 0x20..0x7f) || matches!(byte, b'"' | b'\\'))?;
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest.strip_prefix(b"\"")?;
+        Some(word)
     }
 
+    /// The same as text.
+    #[inline]
+    fn text(&mut self) -> Option<&'a str> {
+        self.word().and_then(|word| std::str::from_utf8(word).ok())
+    }
+
+    #[inline]
     fn or_null<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Option<T>> {
-        match self.rest.strip_prefix("null") {
+        match self.rest.strip_prefix(b"null") {
             Some(rest) => {
                 self.rest = rest;
                 Some(None)
@@ -230,32 +253,34 @@ impl<'a> Cursor<'a> {
     }
 
     fn load(&mut self) -> Option<AdapterLoad> {
-        let end = self.rest.bytes().position(|byte| byte == b'}')?;
+        let end = self.rest.iter().position(|byte| *byte == b'}')?;
         let (load, rest) = self.rest.split_at(end + 1);
         self.rest = rest;
-        load.starts_with('{').then(|| serde_json::from_str(load).ok())?
+        load.starts_with(b"{").then(|| serde_json::from_slice(load).ok())?
     }
 
     /// The reasons of absences and the end of the record.
     fn absences(&mut self) -> Option<BTreeMap<Cow<'a, str>, AbsentReason>> {
         let mut absent = BTreeMap::new();
-        if self.rest == "}" {
-            self.rest = "";
+        if self.rest == b"}" {
+            self.rest = b"";
             return Some(absent);
         }
         self.skip(",\"absent\":{\"")?;
         loop {
-            let name = self.text()?;
-            let why = match self.skip(":\"")?.text()? {
-                "request_failed" => AbsentReason::RequestFailed,
-                "not_applicable" => AbsentReason::NotApplicable,
-                "not_measured" => AbsentReason::NotMeasured,
-                "not_reported" => AbsentReason::NotReported,
+            let name = self.word()?;
+            let why = match self.skip(":\"")?.word()? {
+                b"request_failed" => AbsentReason::RequestFailed,
+                b"not_applicable" => AbsentReason::NotApplicable,
+                b"not_measured" => AbsentReason::NotMeasured,
+                b"not_reported" => AbsentReason::NotReported,
                 _ => return None,
             };
-            absent.insert(Cow::Borrowed(name), why);
-            if self.rest == "}}" {
-                self.rest = "";
+            if self.reasons == Reasons::All || REASONS_ASKED.iter().any(|asked| asked.as_bytes() == name) {
+                absent.insert(Cow::Borrowed(std::str::from_utf8(name).ok()?), why);
+            }
+            if self.rest == b"}}" {
+                self.rest = b"";
                 return Some(absent);
             }
             self.skip(",\"")?;
@@ -269,6 +294,10 @@ mod tests {
     use crate::testing::{failure, record as answered, record_line};
     use acb_types::Tier;
     use proptest::prelude::*;
+
+    fn all(line: &str) -> Option<Record<'_>> {
+        record(line.as_bytes(), Reasons::All)
+    }
 
     fn parsed(line: &str) -> Option<Record<'_>> {
         serde_json::from_str(line).ok()
@@ -295,7 +324,7 @@ mod tests {
                     AbsentReason::NotReported,
                 ];
                 let sources = [Source::Simulated, Source::Client, Source::Server];
-                let absent = ["adapter_load", "quality", "replica"].into_iter().take(why);
+                let absent = ["adapter_load", "admitted_ns", "replica"].into_iter().take(why);
                 Record {
                     ask: long,
                     turn: short,
@@ -320,7 +349,7 @@ mod tests {
     fn what_the_program_writes_is_scanned() {
         for record_of in [answered(7), failure(8, Outcome::Shed)] {
             let line = record_line(&record_of);
-            assert_eq!(record(line.trim_end()), Some(record_of));
+            assert_eq!(all(line.trim_end()), Some(record_of));
         }
     }
 
@@ -340,10 +369,10 @@ mod tests {
             ("\"outcome\":\"ok\"", "\"outcome\":\"okay\""),
         ] {
             assert!(line.contains(from), "{from} is not in {line}");
-            assert_eq!(record(&line.replacen(from, to, 1)), None, "{to}");
+            assert_eq!(all(&line.replacen(from, to, 1)), None, "{to}");
         }
-        assert_eq!(record(&format!("{line}}}")), None);
-        assert_eq!(record(&line[..line.len() - 1]), None);
+        assert_eq!(all(&format!("{line}}}")), None);
+        assert_eq!(all(&line[..line.len() - 1]), None);
     }
 
     proptest! {
@@ -352,9 +381,28 @@ mod tests {
             let line = record_line(&of);
             let line = line.trim_end();
             let numbers_are_short = [of.ask, of.due_ns.0].iter().all(|number| *number < 10_000_000_000_000_000_000);
-            let scanned = record(line);
+            let scanned = all(line);
             prop_assert_eq!(scanned.is_some(), numbers_are_short);
             prop_assert!(scanned.is_none() || scanned == parsed(line));
+            let asked = record(line.as_bytes(), Reasons::Asked);
+            prop_assert_eq!(asked.map(|asked| Record { absent: BTreeMap::new(), ..asked }),
+                scanned.map(|scanned| Record { absent: BTreeMap::new(), ..scanned }));
+        }
+
+        #[test]
+        fn no_metric_asks_for_a_reason_that_is_left_out(mut records in prop::collection::vec(any_record(), 0..30)) {
+            let manifest = crate::testing::manifest("a", crate::ArmRole::Baseline, 0);
+            let usable = |record: &mut Record<'static>| {
+                record.quality = record.quality.map(|quality| (quality.abs() / f64::MAX).min(1.0));
+                record.due_ns = Nanos(record.due_ns.0 >> 8);
+            };
+            records.iter_mut().for_each(usable);
+            let kept = |record: &Record<'static>| {
+                let absent = record.absent.clone().into_iter().filter(|(name, _)| REASONS_ASKED.contains(&&**name));
+                Record { absent: absent.collect(), ..record.clone() }
+            };
+            let of = |records: Vec<Record<'static>>| crate::summarise(&manifest, records.into_iter().map(Ok), []).unwrap();
+            prop_assert_eq!(of(records.iter().map(kept).collect()), of(records));
         }
 
         #[test]
@@ -365,7 +413,7 @@ mod tests {
             let at = at.index(line.len());
             line[at] = byte;
             let line = String::from_utf8(line).unwrap();
-            let scanned = record(&line);
+            let scanned = all(&line);
             prop_assert!(scanned.is_none() || scanned == parsed(&line), "{}", line);
         }
     }

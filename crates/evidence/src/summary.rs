@@ -145,7 +145,7 @@ pub(crate) fn summarise_hashed(folder: &Path, manifest: &Manifest) -> Result<Has
 
 fn take_records(records: &mut Records, summariser: &mut Summariser) -> Result<(), EvidenceError> {
     let source = summariser.manifest.source;
-    while let Some(record) = records.read()? {
+    while let Some(record) = records.read_for_metrics()? {
         if record.source != source {
             let rule = format!("the row's source is {:?}, that of the run {source:?}", record.source);
             return Err(records.fault(LineFault::Inconsistent { rule }));

@@ -3,6 +3,8 @@
 pub mod bench;
 pub mod calibrate;
 pub mod doctor;
+pub mod evidence;
+pub mod import;
 pub mod list;
 pub mod log;
 pub mod memory;
@@ -16,7 +18,7 @@ pub mod serve_fake;
 pub mod trace;
 pub mod validate;
 
-use crate::cli::{Cli, Command, LogCommand, TraceCommand};
+use crate::cli::{Cli, Command, EvidenceCommand, ImportCommand, LogCommand, TraceCommand};
 use clap::CommandFactory;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -59,6 +61,8 @@ pub fn dispatch(cli: Cli) -> miette::Result<Exit> {
         Command::Trace(TraceCommand::Info(args)) => trace::info(&args),
         Command::Log(LogCommand::Check(args)) => log::check(&args),
         Command::Log(LogCommand::Mend(args)) => log::mend(&args),
+        Command::Import(ImportCommand::Legacy(args)) => import::legacy(&args),
+        Command::Evidence(EvidenceCommand::Review(args)) => evidence::review(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "acb", &mut script);

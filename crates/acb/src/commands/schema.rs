@@ -24,6 +24,8 @@ pub fn command(args: &SchemaArgs) -> miette::Result<Exit> {
         SchemaOf::Runtime => schema_for!(super::runtime::RuntimeDocument).to_value(),
         SchemaOf::Validate => schema_for!(crate::validate::ValidationDocument).to_value(),
         SchemaOf::Calibrate => schema_for!(super::calibrate::CalibrateDocument).to_value(),
+        SchemaOf::Import => schema_for!(super::import::ImportDocument).to_value(),
+        SchemaOf::Review => schema_for!(super::evidence::ReviewDocument).to_value(),
         SchemaOf::Faults => schema_for!(Vec<FaultRow>).to_value(),
     };
     print_json(&schema)?;

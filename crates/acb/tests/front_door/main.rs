@@ -8,6 +8,7 @@ mod bound;
 mod calibrate;
 mod documents;
 mod gates;
+mod import;
 mod interruption;
 mod live;
 mod load;

@@ -105,37 +105,23 @@ fn rates(inputs: &Inputs<'_>) -> Vec<Pair> {
     let (requests, tokens) = (Some(answers as f64), Some(rows.output_tokens));
     let met = good
         .map_or_else(|| Value::absent(no_bound, all), |good| Value::ratio(good, all, "there are no rows"));
-    let pair = |metric, definition, unit, old, ours| Pair { metric, definition, unit, old, ours };
-    vec![
-        pair(
-            "request_throughput",
-            "answers over duration",
-            "requests/s",
-            per_second(requests),
-            Some(("request_throughput", rate(requests, "the duration is not known"))),
-        ),
-        pair(
-            "token_throughput",
-            "output tokens over duration",
-            "tokens/s",
-            per_second(tokens),
-            Some(("output_token_throughput", rate(tokens, "the duration is not known"))),
-        ),
-        pair(
-            "goodput_under_slo",
-            "answers with TTFT in bound over duration",
-            "requests/s",
-            per_second(good),
-            Some(("ttft_goodput", rate(good, no_bound))),
-        ),
-        pair(
-            "slo_attainment_rate",
-            "share of answers, failures left out; ours counts them as misses",
-            "share",
-            good.filter(|_| answers > 0).map(|good| good / answers as f64),
-            Some(("slo_attainment", met)),
-        ),
-    ]
+    let no_time = "the duration is not known";
+    let share = good.filter(|_| answers > 0).map(|good| good / answers as f64);
+    let rows = [
+        ("request_throughput", "answers over duration", "requests/s"),
+        ("token_throughput", "output tokens over duration", "tokens/s"),
+        ("goodput_under_slo", "answers with TTFT in bound over duration", "requests/s"),
+        ("slo_attainment_rate", "share of answers, failures left out; ours counts them as misses", "share"),
+    ];
+    let values = [
+        (per_second(requests), ("request_throughput", rate(requests, no_time))),
+        (per_second(tokens), ("output_token_throughput", rate(tokens, no_time))),
+        (per_second(good), ("ttft_goodput", rate(good, no_bound))),
+        (share, ("slo_attainment", met)),
+    ];
+    let pair =
+        |((metric, definition, unit), (old, ours))| Pair { metric, definition, unit, old, ours: Some(ours) };
+    rows.into_iter().zip(values).map(pair).collect()
 }
 
 fn quality(inputs: &Inputs<'_>) -> Vec<Pair> {

@@ -1,7 +1,7 @@
 //! Published tables of the original harness, kept as data: a file each, with where it is from and under what conditions
 //! it was measured. What bars it from the claim ladder follows from the conditions and is written in no file.
 
-use super::obstacle::rung;
+use super::obstacle::{MOCK, NOT_BLOCKED, OLD_METRIC, rung};
 use super::{Obstacle, QagDefinition, Reason};
 use crate::{EvidenceError, FILE_VERSION};
 use acb_types::Source;
@@ -152,59 +152,32 @@ impl HistoricalSet {
     #[must_use]
     pub fn obstacles(&self) -> Vec<Obstacle> {
         let conditions = &self.conditions;
-        let mut found = Vec::new();
-        let mut bar = |holds: bool, reason: Reason, why: &str| {
-            if holds {
-                found.push(reason.because(why));
-            }
-        };
-        bar(
-            !conditions.raw_rows,
-            Reason::NoRows,
-            "the rows were not published: no number can be computed again",
-        );
-        bar(
-            !conditions.status_files,
-            Reason::NoStatus,
-            "the runs are older than status.json: nobody can say that they are whole",
-        );
-        bar(
-            conditions.backing == Backing::Mock,
-            Reason::Mock,
-            "the mock takes no time, knows no load, and draws quality from the router's own table",
-        );
         let old = conditions.qag_definition.is_some_and(|definition| definition != QagDefinition::SumOnTime);
-        bar(
-            old,
-            Reason::OldMetric,
-            "quality-adjusted goodput is goodput times mean quality, late answers included",
-        );
-        let asks = conditions.workload.is_some();
-        bar(
-            asks && conditions.answerable == Some(false),
-            Reason::Unanswerable,
-            "the answers stand in no prompt: quality is noise of the scorer",
-        );
-        bar(
-            asks && conditions.answerable.is_none(),
-            Reason::Unanswerable,
-            "nobody showed that the answers follow from the prompts",
-        );
-        bar(
-            conditions.server_reset == ServerReset::Never,
-            Reason::NoReset,
-            "the server was not reset: order decides who finds it warm",
-        );
-        bar(
-            conditions.server_reset == ServerReset::Unknown,
-            Reason::NoReset,
-            "no reset of the server was published",
-        );
-        bar(
-            true,
-            Reason::NotBlocked,
-            "nothing was preregistered, and the arms were not run in blocks of random order",
-        );
-        found
+        let mock = conditions.backing == Backing::Mock;
+        let bars = [
+            (!conditions.raw_rows, Reason::NoRows.because(NO_ROWS)),
+            (!conditions.status_files, Reason::NoStatus.because(NO_STATUS)),
+            (mock, Reason::Mock.because(MOCK)),
+            (old, Reason::OldMetric.because(OLD_METRIC)),
+        ];
+        let holding = bars.into_iter().filter(|bar| bar.0).map(|bar| bar.1);
+        let asked = conditions.workload.as_ref().and_then(|_| match conditions.answerable {
+            Some(true) => None,
+            Some(false) => Some(Reason::Unanswerable.because(UNANSWERABLE)),
+            None => {
+                Some(Reason::Unanswerable.because("nobody showed that the answers follow from the prompts"))
+            }
+        });
+        let reset = match conditions.server_reset {
+            ServerReset::PerRun | ServerReset::NotApplicable => None,
+            ServerReset::Never => Some(Reason::NoReset.because(NEVER_RESET)),
+            ServerReset::Unknown => Some(Reason::NoReset.because("no reset of the server was published")),
+        };
+        holding.chain(asked).chain(reset).chain([Reason::NotBlocked.because(NOT_BLOCKED)]).collect()
     }
 }
+
+const NO_ROWS: &str = "the rows were not published: no number can be computed again";
+const NO_STATUS: &str = "the runs are older than status.json: nobody can say that they are whole";
+const UNANSWERABLE: &str = "the answers stand in no prompt: quality is noise of the scorer";
+const NEVER_RESET: &str = "the server was not reset: order decides who finds it warm";

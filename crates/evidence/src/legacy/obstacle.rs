@@ -65,3 +65,10 @@ impl Reason {
 pub(super) fn rung(obstacles: &[Obstacle]) -> u8 {
     if obstacles.iter().any(|obstacle| obstacle.bars <= 3) { 0 } else { 3 }
 }
+
+pub(super) const MOCK: &str =
+    "the mock takes no time, knows no load, and draws quality from the router's own table";
+pub(super) const OLD_METRIC: &str =
+    "quality-adjusted goodput is goodput times mean quality, late answers included";
+pub(super) const NOT_BLOCKED: &str =
+    "nothing was preregistered, and the arms were not run in blocks of random order";

@@ -1,6 +1,6 @@
 //! Rows of the original harness: read one at a time, checked, and kept as columns.
 
-use super::files::OldRow;
+use super::files::{OldResponse, OldRow};
 use super::folder::{LegacyFolder, not_json};
 use crate::lines::Lines;
 use crate::{EvidenceError, LineFault};
@@ -85,29 +85,31 @@ impl Rows {
             }
             _ => return Err(broken(format!("request \"{id}\" needs either a response or an error"))),
         };
+        check(&response).map_err(|rule| broken(format!("request \"{id}\": {rule}; leave this run out")))?;
         let times = &response.metrics;
-        let measured = [("ttft_ms", Some(times.ttft_ms)), ("e2e_ms", Some(times.e2e_ms))];
-        let more =
-            [("itl_ms", times.itl_ms), ("tpot_ms", times.tpot_ms), ("output_tokens", times.output_tokens)];
-        for (name, value) in measured.into_iter().chain(more) {
-            if value.is_some_and(|value| value < 0.0) {
-                return Err(broken(format!("request \"{id}\": {name} is negative; leave this run out")));
-            }
-        }
-        let score = response.quality.map(|quality| quality.score);
-        if let Some(score) = score.filter(|score| !(0.0..=1.0).contains(score)) {
-            return Err(broken(format!(
-                "request \"{id}\": quality {score} is not in 0 to 1; leave this run out"
-            )));
-        }
         self.ttft_ms.push(times.ttft_ms);
         self.e2e_ms.push(times.e2e_ms);
         self.itl_ms.extend(times.itl_ms);
         self.tpot_ms.extend(times.tpot_ms);
         self.output_tokens += times.output_tokens.unwrap_or(0.0);
-        self.quality.push(score);
+        self.quality.push(response.quality.map(|quality| quality.score));
         self.named_simulated |= times.simulated_cached_prompt_tokens.is_some();
         Ok(())
+    }
+}
+
+/// Numbers that can be: lengths that are not negative, a quality in 0 to 1.
+fn check(response: &OldResponse) -> Result<(), String> {
+    let times = &response.metrics;
+    let measured = [("ttft_ms", Some(times.ttft_ms)), ("e2e_ms", Some(times.e2e_ms))];
+    let more = [("itl_ms", times.itl_ms), ("tpot_ms", times.tpot_ms), ("output_tokens", times.output_tokens)];
+    let mut all = measured.into_iter().chain(more);
+    if let Some((name, _)) = all.find(|(_, value)| value.is_some_and(|value| value < 0.0)) {
+        return Err(format!("{name} is negative"));
+    }
+    match response.quality.as_ref().map(|quality| quality.score) {
+        Some(score) if !(0.0..=1.0).contains(&score) => Err(format!("quality {score} is not in 0 to 1")),
+        _ => Ok(()),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::compat::{Inputs, compat};
 use super::files::{OldManifest, OldStatus, OldSummary};
 use super::lifecycle::lifecycle;
-use super::obstacle::rung;
+use super::obstacle::{MOCK, NOT_BLOCKED, OLD_METRIC, rung};
 use super::qag::Qag;
 use super::rows::Rows;
 use super::{
@@ -193,8 +193,7 @@ fn obstacles(run: &LegacyRun, was_reset: bool) -> Vec<Obstacle> {
         found.push(Reason::NotWhole.because(run.lifecycle.why.clone().unwrap_or_default()));
     }
     if is_mock(run.backend.as_deref()) {
-        let why = "the mock takes no time, knows no load, and draws quality from the router's own table";
-        found.push(Reason::Mock.because(why));
+        found.push(Reason::Mock.because(MOCK));
     } else if !was_reset {
         found.push(
             Reason::NoReset
@@ -203,19 +202,14 @@ fn obstacles(run: &LegacyRun, was_reset: bool) -> Vec<Obstacle> {
     }
     found.extend(old_metric(run));
     found.extend(unanswerable(run));
-    found.push(
-        Reason::NotBlocked
-            .because("nothing was preregistered, and the arms were not run in blocks of random order"),
-    );
+    found.push(Reason::NotBlocked.because(NOT_BLOCKED));
     found
 }
 
 fn old_metric(run: &LegacyRun) -> Option<Obstacle> {
     let why = match run.qag_definition {
         QagDefinition::SumOnTime | QagDefinition::Either => return None,
-        QagDefinition::GoodputTimesMeanQuality => {
-            "quality-adjusted goodput is goodput times mean quality, late answers included"
-        }
+        QagDefinition::GoodputTimesMeanQuality => OLD_METRIC,
         QagDefinition::Neither => {
             "quality-adjusted goodput follows neither of the harness's definitions from these rows"
         }

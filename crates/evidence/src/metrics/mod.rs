@@ -102,6 +102,9 @@ pub(crate) trait Fold {
     fn finish(self: Box<Self>, wall: Option<Wall>) -> Vec<Value>;
 }
 
+/// The absences whose reason a metric asks for. Readers may leave the others out: one that is asked for must be here.
+pub(crate) const REASONS_ASKED: &[&str] = &[starvation::ADMISSION];
+
 /// Every metric, in the order of the reference.
 pub(crate) const FAMILIES: &[Family] = &[
     quality_goodput::FAMILY,
