@@ -1,10 +1,10 @@
 //! `acb evidence review`: results of the original harness, at their rung.
 
+use super::plan::table;
 use super::{Exit, print, print_json};
 use crate::cli::ReviewArgs;
 use crate::historical;
-use acb_evidence::{HistoricalSet, LegacyRun, Obstacle, Versioned, read_json};
-use comfy_table::{Table, presets::ASCII_MARKDOWN};
+use acb_evidence::{Column, HistoricalSet, LegacyRun, Obstacle, Versioned, read_json};
 use miette::{IntoDiagnostic, miette};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -91,9 +91,7 @@ run the question again. L0 may say that the harness ran. docs/legacy_evidence_po
 ";
 
 fn text(sets: &[HistoricalSet], imported: &[LegacyRun]) -> String {
-    let mut table = Table::new();
-    table.load_preset(ASCII_MARKDOWN).set_width(super::report::columns());
-    table.set_header(["result", "what", "rung", "why it can't be promoted"]);
+    let mut table = table(&["result", "what", "rung", "why it can't be promoted"]);
     for set in sets {
         table.add_row([
             set.id.clone(),
@@ -145,13 +143,8 @@ fn show(set: &HistoricalSet) -> String {
     if !on.is_empty() {
         let _ = writeln!(out, "on {}", on.join(", "));
     }
-    let mut table = Table::new();
-    table.load_preset(ASCII_MARKDOWN);
-    table.set_header(set.columns.iter().map(|column| {
-        let source = column.source.map(|source| super::import::word(&source));
-        let more: Vec<String> = column.unit.clone().into_iter().chain(source).collect();
-        if more.is_empty() { column.name.clone() } else { format!("{} ({})", column.name, more.join(", ")) }
-    }));
+    let headers: Vec<String> = set.columns.iter().map(heading).collect();
+    let mut table = table(&headers.iter().map(String::as_str).collect::<Vec<_>>());
     for row in &set.rows {
         table.add_row(row.iter().map(|cell| match cell {
             serde_json::Value::String(text) => text.clone(),
@@ -168,4 +161,11 @@ fn show(set: &HistoricalSet) -> String {
         let _ = writeln!(out, "- {why} (bars L{bars})");
     }
     out
+}
+
+/// A column's name, with its unit and who saw it.
+fn heading(column: &Column) -> String {
+    let source = column.source.map(|source| super::import::word(&source));
+    let more: Vec<String> = column.unit.clone().into_iter().chain(source).collect();
+    if more.is_empty() { column.name.clone() } else { format!("{} ({})", column.name, more.join(", ")) }
 }

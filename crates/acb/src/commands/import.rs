@@ -1,5 +1,6 @@
 //! `acb import legacy`: run folders of the original harness, read, judged and marked.
 
+use super::plan::table;
 use super::{Exit, print, print_json, say};
 use crate::cli::ImportLegacyArgs;
 use crate::spec::parse::parse;
@@ -8,7 +9,7 @@ use acb_evidence::{
     Compat, CompatRow, EvidenceError, LegacyFolder, LegacyRun, RunReading, Skipped, Versioned,
     legacy_folders, read_legacy_run, write_json,
 };
-use comfy_table::{Table, presets::ASCII_MARKDOWN};
+use comfy_table::Table;
 use miette::{IntoDiagnostic, miette};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -113,9 +114,8 @@ fn write_all(out: &Path, runs: &[LegacyRun]) -> miette::Result<()> {
 }
 
 fn text(runs: &[LegacyRun]) -> String {
-    let mut table = Table::new();
-    table.load_preset(ASCII_MARKDOWN).set_width(super::report::columns());
-    table.set_header(["run", "form", "status says", "found", "answers", "failed", "rung", "why no higher"]);
+    let mut table =
+        table(&["run", "form", "status says", "found", "answers", "failed", "rung", "why no higher"]);
     for run in runs {
         let why: Vec<&str> = run.obstacles.iter().map(|obstacle| obstacle.reason.words()).collect();
         table.add_row([
@@ -152,18 +152,8 @@ fn text(runs: &[LegacyRun]) -> String {
 }
 
 fn beside(rows: &[CompatRow]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(ASCII_MARKDOWN).set_width(super::report::columns());
-    table.set_header([
-        "metric",
-        "definition",
-        "unit",
-        "published",
-        "recomputed",
-        "agrees",
-        "ours",
-        "our metric",
-    ]);
+    let mut table =
+        table(&["metric", "definition", "unit", "published", "recomputed", "agrees", "ours", "our metric"]);
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
     for row in rows {
         table.add_row([
