@@ -46,8 +46,15 @@ const COMMANDS: &[&[&str]] = &[
     &["bench"],
     &["selftest"],
     &["calibrate"],
+    &["import", "legacy"],
+    &["evidence", "review"],
     &["completions"],
 ];
+
+/// Whether a path is that of a generated page.
+pub fn is_page(path: &str) -> bool {
+    PAGES.iter().any(|page| page.path == path)
+}
 
 /// Writes every page.
 ///

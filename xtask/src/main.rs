@@ -6,6 +6,7 @@ mod fault;
 mod generated;
 mod layering;
 mod links;
+mod numbers;
 mod sizes;
 mod source;
 mod text;
@@ -15,14 +16,17 @@ mod tree;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy   check layering, sizes, bans, links and generated pages
-       cargo xtask docs   write the generated pages";
+const USAGE: &str =
+    "usage: cargo xtask tidy      check layering, sizes, bans, links, numbers in prose and generated pages
+       cargo xtask numbers   check numbers in prose alone, which builds nothing
+       cargo xtask docs      write the generated pages";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments[..] {
         ["tidy"] => tidy::check(&root()).map(|report| report.print()),
+        ["numbers"] => tidy::check_numbers(&root()).map(|report| report.print()),
         ["docs"] => generated::write(&root()).map(|()| true),
         ["--help" | "-h" | "help"] => {
             println!("{USAGE}");

@@ -1,10 +1,11 @@
 //! Runs every rule over the repository.
 
 use crate::fault::Fault;
+use crate::numbers::Numbers;
 use crate::sizes::Long;
 use crate::source::Source;
 use crate::tree::TextFile;
-use crate::{bans, generated, layering, links, sizes, text, tree};
+use crate::{bans, generated, layering, links, numbers, sizes, text, tree};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -14,6 +15,7 @@ pub struct Report {
     faults: Vec<Fault>,
     files: usize,
     long: Long,
+    numbers: (usize, usize),
 }
 
 impl Report {
@@ -22,6 +24,10 @@ impl Report {
         for fault in &self.faults {
             println!("{fault}");
         }
+        let (held, without) = self.numbers;
+        eprintln!(
+            "numbers: {held} references hold, {without} paragraphs or tables say why they have no record"
+        );
         eprintln!(
             "tidy: {} files, {} faults; {} files over 400 lines, {} functions over 40 lines",
             self.files,
@@ -40,10 +46,22 @@ impl Report {
 pub fn check(root: &Path) -> Result<Report, String> {
     let files = tree::text_files(root).map_err(|error| format!("reading the repository: {error}"))?;
     let (mut faults, long) = check_files(&files);
+    let Numbers { faults: of_numbers, held, without } = numbers::check(&files);
+    faults.extend(of_numbers);
     faults.extend(layering::check(&layering::crates(root)?));
     faults.extend(generated::check(root)?);
     faults.sort();
-    Ok(Report { faults, files: files.len(), long })
+    Ok(Report { faults, files: files.len(), long, numbers: (held, without) })
+}
+
+/// Checks numbers in prose alone.
+///
+/// # Errors
+/// When a file can't be read.
+pub fn check_numbers(root: &Path) -> Result<Report, String> {
+    let files = tree::text_files(root).map_err(|error| format!("reading the repository: {error}"))?;
+    let Numbers { faults, held, without } = numbers::check(&files);
+    Ok(Report { faults, files: files.len(), long: Long::default(), numbers: (held, without) })
 }
 
 fn check_files(files: &[TextFile]) -> (Vec<Fault>, Long) {

@@ -2,6 +2,7 @@
 
 mod bench;
 mod bundle;
+mod legacy;
 mod runtime;
 
 pub use bench::{
@@ -11,6 +12,7 @@ pub use bench::{
 
 pub use bundle::{BundleArgs, KeyCommand, KeyNewArgs, VerifyArgs, WithholdArg};
 
+pub use legacy::{EvidenceCommand, ImportCommand, ImportLegacyArgs, ReviewArgs};
 pub use runtime::{KeepArgs, RuntimeArgs, RuntimeCommand};
 
 use crate::presets::Preset;
@@ -115,6 +117,12 @@ pub enum Command {
     /// Keys to sign bundles with.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Bring in runs that this program did not make.
+    #[command(subcommand)]
+    Import(ImportCommand),
+    /// Look over evidence.
+    #[command(subcommand)]
+    Evidence(EvidenceCommand),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -303,6 +311,10 @@ pub enum SchemaOf {
     Merkle,
     /// `acb verify --json`.
     Verify,
+    /// `acb import legacy --json`.
+    Import,
+    /// `acb evidence review --json`.
+    Review,
     /// A rejected experiment file with `--json`.
     Faults,
 }

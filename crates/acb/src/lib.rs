@@ -15,6 +15,7 @@ pub mod experiment;
 pub mod files;
 pub mod folder;
 pub mod gates;
+pub mod historical;
 pub mod interrupt;
 pub mod live;
 pub mod plan;

@@ -1,16 +1,18 @@
 //! Latency and attainment by adapter and by tenant.
 
 use crate::GroupRow;
-use crate::metrics::{meets, quantile, sort};
+use crate::keyed::Keyed;
+use crate::metrics::meets;
+use crate::sample::Sample;
 use acb_types::{Outcome, Record, Slo};
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::hash::Hash;
 
 /// Accumulators by key: one number per answered request, for its quantiles.
 pub(crate) struct Groups<K> {
     slo: Slo,
-    groups: BTreeMap<K, Group>,
+    groups: Keyed<K, Group>,
 }
 
 #[derive(Default)]
@@ -18,42 +20,39 @@ struct Group {
     requests: u64,
     ok: u64,
     good: u64,
-    ttft_millis: Vec<f64>,
+    ttft: Sample,
 }
 
-impl<K: Ord + Display> Groups<K> {
+impl<K: Hash + Ord + Clone + Display> Groups<K> {
     pub(crate) fn new(slo: Slo) -> Self {
-        Self { slo, groups: BTreeMap::new() }
+        Self { slo, groups: Keyed::default() }
     }
 
     /// Takes in a record of this key.
     pub(crate) fn add<Q>(&mut self, key: &Q, record: &Record<'_>)
     where
         K: Borrow<Q>,
-        Q: Ord + ToOwned<Owned = K> + ?Sized,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        if !self.groups.contains_key(key) {
-            self.groups.insert(key.to_owned(), Group::default());
-        }
-        let Some(group) = self.groups.get_mut(key) else { return };
+        let group = self.groups.of(key);
         group.requests += 1;
         group.good += u64::from(meets(&self.slo, record));
         if record.outcome == Outcome::Ok {
             group.ok += 1;
-            group.ttft_millis.extend(record.ttft().map(|ttft| ttft.as_millis_f64()));
+            record.ttft().into_iter().for_each(|ttft| group.ttft.push(ttft));
         }
     }
 
     /// One row per key, ascending.
     pub(crate) fn rows(self) -> Vec<GroupRow> {
-        self.groups.into_iter().map(|(key, group)| group.row(key.to_string())).collect()
+        self.groups.sorted().into_iter().map(|(key, group)| group.row(key.to_string())).collect()
     }
 }
 
 impl Group {
-    fn row(mut self, name: String) -> GroupRow {
-        sort(&mut self.ttft_millis);
-        let quantile = |q| quantile(&self.ttft_millis, q).number.ok();
+    fn row(self, name: String) -> GroupRow {
+        let sorted = self.ttft.sorted();
+        let quantile = |q| sorted.quantile(q).number.ok();
         GroupRow {
             name,
             requests: self.requests,
@@ -62,7 +61,7 @@ impl Group {
             p50_ttft_ms: quantile(0.5),
             p95_ttft_ms: quantile(0.95),
             p99_ttft_ms: quantile(0.99),
-            max_ttft_ms: self.ttft_millis.last().copied(),
+            max_ttft_ms: sorted.longest(),
         }
     }
 }

@@ -9,11 +9,17 @@ mod compare;
 mod error;
 mod files;
 mod groups;
+mod keyed;
+mod legacy;
+mod lines;
 mod load;
 mod metrics;
 mod report;
 mod rows;
 mod run_log;
+mod sample;
+mod scan;
+mod seen;
 mod summary;
 #[cfg(test)]
 mod testing;
@@ -30,10 +36,16 @@ pub use files::{
     Metric, PlannedRun, ProfileRef, ResetFacts, RunState, ServerFacts, Status, Summary, SweepArm, SweepPlan,
     Versioned, Wall, document_bytes, read_json, write_json,
 };
+pub use legacy::{
+    Backing, Column, Compat, CompatRow, Conditions, Duration, Ended, Form, HistoricalSet, Kind, LegacyFolder,
+    LegacyRun, Lifecycle, Obstacle, Provenance, QagDefinition, Reason, RunReading, ServerCount, ServerReset,
+    System, legacy_folders, read_legacy_run,
+};
+pub use lines::MAX_LINE_BYTES;
 pub use load::{Loaded, Run, Skipped, Sweep, load_runs};
 pub use metrics::{Better, MetricInfo, SourceRule, metric, metrics, metrics_markdown};
 pub use report::{render_divergence, render_markdown, render_terminal};
-pub use rows::{MAX_LINE_BYTES, Records, ServerRows};
+pub use rows::{Records, ServerRows};
 pub use run_log::{LogEntry, LogEvent, RunCounts, RunLog, RunLogError, run_counts};
 pub use summary::{Summariser, summarise, summarise_folder};
 pub use write::write_atomically;

@@ -1,7 +1,7 @@
 //! Finds run folders and sweeps below a root.
 
 use crate::files::{Versioned, document_bytes, read_json};
-use crate::summary::summarise_folder;
+use crate::summary::summarise_hashed;
 use crate::{Divergence, EvidenceError, Manifest, RunState, Status, Summary, SweepPlan};
 use acb_types::Digest;
 use std::fs;
@@ -132,8 +132,9 @@ fn load_run(folder: &Path) -> Result<Run, String> {
         RunState::Interrupted => return Err(with_message("interrupted", status.message)),
     }
     let manifest: Manifest = read_json(folder).map_err(said)?;
-    check_rows(folder, &status)?;
-    let summary = summary_of(folder, &manifest)?;
+    let read = summarise_hashed(folder, &manifest).map_err(unreadable)?;
+    check_rows(&status, read.digest.as_ref())?;
+    let summary = summary_of(folder, read.summary.map_err(said)?)?;
     if summary.run_id != manifest.run_id || status.run_id != manifest.run_id {
         let (a, b, c) = (&manifest.run_id, &status.run_id, &summary.run_id);
         return Err(format!("manifest, status and summary are of different runs: {a}, {b}, {c}"));
@@ -145,12 +146,16 @@ fn with_message(state: &str, message: Option<String>) -> String {
     message.map_or_else(|| state.to_owned(), |message| format!("{state}: {message}"))
 }
 
+fn unreadable(error: EvidenceError) -> String {
+    match error {
+        EvidenceError::Io { source, .. } => format!("requests.jsonl: {source}"),
+        other => other.to_string(),
+    }
+}
+
 /// The records are those that the run wrote, and as many as it planned.
-fn check_rows(folder: &Path, status: &Status) -> Result<(), String> {
-    let path = folder.join("requests.jsonl");
-    let file = fs::File::open(&path).map_err(|error| format!("requests.jsonl: {error}"))?;
-    let hash = Digest::of_reader(file).map_err(|error| format!("requests.jsonl: {error}"))?;
-    if status.record_digest.as_ref() != Some(&hash) {
+fn check_rows(status: &Status, hash: Option<&Digest>) -> Result<(), String> {
+    if hash.is_none() || status.record_digest.as_ref() != hash {
         return Err(
             "requests.jsonl is not as the run left it (its hash is not the one in status.json)".to_owned()
         );
@@ -162,9 +167,8 @@ fn check_rows(folder: &Path, status: &Status) -> Result<(), String> {
     }
 }
 
-/// The summary, computed from the rows; a `summary.json` of this version that says otherwise is a fault.
-fn summary_of(folder: &Path, manifest: &Manifest) -> Result<Summary, String> {
-    let computed = summarise_folder(folder, manifest).map_err(|error| error.to_string())?;
+/// The summary computed from the rows; a `summary.json` of this version that says otherwise is a fault.
+fn summary_of(folder: &Path, computed: Summary) -> Result<Summary, String> {
     match read_json::<Summary>(folder) {
         // Compared as text: reading a number from JSON may move it by the last bit.
         Ok(_) if fs::read(folder.join(Summary::FILE)).ok() != Some(document_bytes(&computed)) => {

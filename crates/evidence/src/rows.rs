@@ -1,21 +1,18 @@
 //! Readers of `requests.jsonl` and `server.jsonl`: one line in memory at a time, every fault with its file and line.
 
 use crate::error::{EvidenceError, LineFault};
-use acb_types::{Nanos, Outcome, RECORD_VERSION, Record, ReplicaId, ServerRow};
+use crate::lines::Lines;
+use crate::scan::{self, Reasons};
+use crate::seen::Seen;
+use acb_types::{Digest, Nanos, Outcome, RECORD_VERSION, Record, ReplicaId, ServerRow};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// The most bytes that a row may have.
-pub const MAX_LINE_BYTES: usize = 1 << 20;
-
-/// The records of a run, in the order of the file. Ids already seen are kept as ranges, so memory grows with how
-/// far the file is out of order and not with its length.
+/// The records of a run, in the order of the file. Of ids already seen a bit each is kept.
 pub struct Records {
     lines: Lines,
-    seen: Ranges,
+    seen: Seen,
 }
 
 impl Records {
@@ -24,7 +21,23 @@ impl Records {
     /// # Errors
     /// When the file can't be opened.
     pub fn open(path: &Path) -> Result<Self, EvidenceError> {
-        Ok(Self { lines: Lines::open(path)?, seen: Ranges::default() })
+        Ok(Self { lines: Lines::open(path)?, seen: Seen::default() })
+    }
+
+    /// The same, of which [`Self::digest`] gives the hash, so that a file is read once and not twice.
+    ///
+    /// # Errors
+    /// When the file can't be opened.
+    pub(crate) fn hashed(path: &Path) -> Result<Self, EvidenceError> {
+        Ok(Self { lines: Lines::hashed(path)?, seen: Seen::default() })
+    }
+
+    /// The hash of the whole file, also of what was not read; `None` when it was not opened for that.
+    ///
+    /// # Errors
+    /// When the rest of the file can't be read.
+    pub(crate) fn digest(self) -> Result<Option<Digest>, EvidenceError> {
+        self.lines.digest()
     }
 
     /// The next record, borrowed from the line buffer; `None` at the end.
@@ -32,28 +45,37 @@ impl Records {
     /// # Errors
     /// When the line can't be read, is no record of a known version, repeats an id, or contradicts itself.
     pub fn read(&mut self) -> Result<Option<Record<'_>>, EvidenceError> {
+        self.next(Reasons::All)
+    }
+
+    /// The same, with no more reasons of absences than metrics ask for.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) fn read_for_metrics(&mut self) -> Result<Option<Record<'_>>, EvidenceError> {
+        self.next(Reasons::Asked)
+    }
+
+    fn next(&mut self, reasons: Reasons) -> Result<Option<Record<'_>>, EvidenceError> {
         if !self.lines.advance()? {
             return Ok(None);
         }
-        let seen = &mut self.seen;
-        let checked = parse::<Record<'_>>(&self.lines.buffer).and_then(|record| {
-            check_version(record.v)?;
-            check_record(&record)?;
-            match seen.insert(record.request.0) {
-                true => Ok(record),
-                false => Err(LineFault::Duplicate { request: record.request.0 }),
-            }
-        });
-        match checked {
-            Ok(record) => Ok(Some(record)),
-            Err(fault) => Err(fault_at(&self.lines.path, self.lines.number, fault)),
+        let lines = &self.lines;
+        let record = match parse_record(lines.bytes(), reasons) {
+            Ok(record) => record,
+            Err(fault) => return Err(lines.fault(fault)),
+        };
+        check_version(record.v).and_then(|()| check_record(&record)).map_err(|fault| lines.fault(fault))?;
+        if !self.seen.insert(record.request.0) {
+            return Err(lines.fault(LineFault::Duplicate { request: record.request.0 }));
         }
+        Ok(Some(record))
     }
 
     /// The error that names the line last read.
     #[must_use]
     pub fn fault(&self, fault: LineFault) -> EvidenceError {
-        fault_at(&self.lines.path, self.lines.number, fault)
+        self.lines.fault(fault)
     }
 }
 
@@ -81,7 +103,7 @@ impl ServerRows {
             return Ok(None);
         }
         let latest = &mut self.latest;
-        let checked = parse::<ServerRow>(&self.lines.buffer).and_then(|row| {
+        let checked = parse::<ServerRow>(self.lines.bytes()).and_then(|row| {
             check_version(row.v)?;
             match latest.insert(row.replica, row.at_ns) {
                 Some(before) if before > row.at_ns => Err(broken(format!(
@@ -93,56 +115,21 @@ impl ServerRows {
         });
         match checked {
             Ok(row) => Ok(Some(row)),
-            Err(fault) => Err(fault_at(&self.lines.path, self.lines.number, fault)),
+            Err(fault) => Err(self.lines.fault(fault)),
         }
     }
-}
-
-/// Lines of a file through one reused buffer.
-struct Lines {
-    path: PathBuf,
-    reader: BufReader<File>,
-    buffer: Vec<u8>,
-    number: u64,
-}
-
-impl Lines {
-    fn open(path: &Path) -> Result<Self, EvidenceError> {
-        let path = path.to_path_buf();
-        match File::open(&path) {
-            Ok(file) => Ok(Self { path, reader: BufReader::new(file), buffer: Vec::new(), number: 0 }),
-            Err(source) => Err(EvidenceError::Io { path, source }),
-        }
-    }
-
-    /// Reads the next line into the buffer, without its end; false at the end of the file.
-    fn advance(&mut self) -> Result<bool, EvidenceError> {
-        self.buffer.clear();
-        let mut limited = (&mut self.reader).take(MAX_LINE_BYTES as u64 + 1);
-        match limited.read_until(b'\n', &mut self.buffer) {
-            Err(source) => return Err(EvidenceError::Io { path: self.path.clone(), source }),
-            Ok(0) => return Ok(false),
-            Ok(_) => self.number += 1,
-        }
-        if self.buffer.pop_if(|last| *last == b'\n').is_some() {
-            self.buffer.pop_if(|last| *last == b'\r');
-            return Ok(true);
-        }
-        let fault = if self.buffer.len() > MAX_LINE_BYTES {
-            LineFault::TooLong { limit: MAX_LINE_BYTES }
-        } else {
-            LineFault::Truncated
-        };
-        Err(fault_at(&self.path, self.number, fault))
-    }
-}
-
-fn fault_at(path: &Path, line: u64, fault: LineFault) -> EvidenceError {
-    EvidenceError::Line { path: path.to_path_buf(), line, fault }
 }
 
 fn broken(rule: String) -> LineFault {
     LineFault::Inconsistent { rule }
+}
+
+/// A record: scanned where it is in the form that this program writes, parsed otherwise.
+fn parse_record(line: &[u8], reasons: Reasons) -> Result<Record<'_>, LineFault> {
+    match scan::record(line, reasons) {
+        Some(record) => Ok(record),
+        None => parse(line),
+    }
 }
 
 /// Parses a line; when that fails and the row says that it is of another version, that is the fault to name.
@@ -209,36 +196,12 @@ fn check_record(record: &Record<'_>) -> Result<(), LineFault> {
     Ok(())
 }
 
-/// A set of numbers as disjoint ranges, first to last.
-#[derive(Default)]
-struct Ranges(BTreeMap<u64, u64>);
-
-impl Ranges {
-    /// Adds a number; false when it was there.
-    fn insert(&mut self, number: u64) -> bool {
-        let (mut first, mut last) = (number, number);
-        if let Some((&start, &end)) = self.0.range(..=number).next_back() {
-            if end >= number {
-                return false;
-            }
-            if end + 1 == number {
-                first = start;
-            }
-        }
-        if let Some(end) = number.checked_add(1).and_then(|next| self.0.remove(&next)) {
-            last = end;
-        }
-        self.0.insert(first, last);
-        true
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MAX_LINE_BYTES;
     use crate::testing::{record, record_line};
     use proptest::prelude::*;
-    use std::collections::BTreeSet;
 
     fn read(bytes: &[u8]) -> Result<usize, String> {
         let folder = tempfile::tempdir().unwrap();
@@ -303,16 +266,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn ranges_are_a_set(numbers in prop::collection::vec(prop_oneof![0u64..40, Just(u64::MAX), Just(u64::MAX - 1)], 0..60)) {
-            let (mut ranges, mut set) = (Ranges::default(), BTreeSet::new());
-            for number in numbers {
-                prop_assert_eq!(ranges.insert(number), set.insert(number));
-            }
-            let members: usize = ranges.0.iter().map(|(first, last)| (last - first + 1) as usize).sum();
-            prop_assert_eq!(members, set.len());
-        }
-
         #[test]
         fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let _ = read(&bytes);

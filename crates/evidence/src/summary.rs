@@ -5,7 +5,7 @@ use crate::groups::Groups;
 use crate::metrics::{FAMILIES, Fold, Value};
 use crate::rows::{Records, ServerRows};
 use crate::{FILE_VERSION, LineFault, Manifest, Metric, Summary, Wall};
-use acb_types::{Nanos, Outcome, Record, ServerRow, TenantId};
+use acb_types::{Digest, Nanos, Outcome, Record, ServerRow, TenantId};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -26,8 +26,8 @@ impl Wall {
 
 /// Takes in the records and server rows of one run, in any order of records, and gives its [`Summary`].
 ///
-/// Memory grows with the number of records (about a dozen numbers each, for quantiles) and with the number of
-/// adapters and tenants; no record is kept.
+/// Memory grows with the number of records (some 40 bytes each, for quantiles) and with the number of adapters and
+/// tenants; no record is kept.
 pub struct Summariser {
     manifest: Manifest,
     folds: Vec<Box<dyn Fold>>,
@@ -119,24 +119,50 @@ pub fn summarise<'a>(
 /// # Errors
 /// When a row can't be read, or comes from another source than the manifest says.
 pub fn summarise_folder(folder: &Path, manifest: &Manifest) -> Result<Summary, EvidenceError> {
+    summarise_hashed(folder, manifest)?.summary
+}
+
+/// What one reading of a run's rows gives.
+pub(crate) struct Hashed {
+    /// Hash of `requests.jsonl`.
+    pub digest: Option<Digest>,
+    /// The summary, or what is wrong with a row.
+    pub summary: Result<Summary, EvidenceError>,
+}
+
+/// As [`summarise_folder`], with the hash of the records, which is there also when a row is bad.
+///
+/// # Errors
+/// When `requests.jsonl` can't be read.
+pub(crate) fn summarise_hashed(folder: &Path, manifest: &Manifest) -> Result<Hashed, EvidenceError> {
     let mut summariser = Summariser::new(manifest);
-    let mut records = Records::open(&folder.join("requests.jsonl"))?;
-    while let Some(record) = records.read()? {
-        if record.source != manifest.source {
-            let rule =
-                format!("the row's source is {:?}, that of the run {:?}", record.source, manifest.source);
+    let mut records = Records::hashed(&folder.join("requests.jsonl"))?;
+    let taken = take_records(&mut records, &mut summariser);
+    let digest = records.digest()?;
+    let taken = taken.and_then(|()| take_server_rows(&folder.join("server.jsonl"), &mut summariser));
+    Ok(Hashed { digest, summary: taken.map(|()| summariser.finish()) })
+}
+
+fn take_records(records: &mut Records, summariser: &mut Summariser) -> Result<(), EvidenceError> {
+    let source = summariser.manifest.source;
+    while let Some(record) = records.read_for_metrics()? {
+        if record.source != source {
+            let rule = format!("the row's source is {:?}, that of the run {source:?}", record.source);
             return Err(records.fault(LineFault::Inconsistent { rule }));
         }
         summariser.record(&record);
     }
-    let server = folder.join("server.jsonl");
-    if server.exists() {
-        let mut rows = ServerRows::open(&server)?;
+    Ok(())
+}
+
+fn take_server_rows(path: &Path, summariser: &mut Summariser) -> Result<(), EvidenceError> {
+    if path.exists() {
+        let mut rows = ServerRows::open(path)?;
         while let Some(row) = rows.read()? {
             summariser.server(&row);
         }
     }
-    Ok(summariser.finish())
+    Ok(())
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ pub use non_negative::non_negative_least_squares;
 pub use power::{minimal_effect, paired_power, pairs_needed, trials_needed};
 pub use proportion::{clopper_pearson, wilson};
 pub use quantile::{
-    Placement, QuantileInterval, order_statistic_interval, quantile_inverted, quantile_linear,
+    Placement, QuantileInterval, inverted_rank, order_statistic_interval, quantile_inverted, quantile_linear,
     quantile_placed, samples_needed,
 };
 pub use rank_sum::{RankSum, mann_whitney};

@@ -22,11 +22,19 @@ pub struct QuantileInterval {
 /// When `q` is not in 0 to 1.
 #[must_use]
 pub fn quantile_inverted(sorted: &[f64], q: f64) -> Option<f64> {
-    let n = sorted.len();
+    inverted_rank(sorted.len(), q).map(|rank| sorted[rank])
+}
+
+/// The rank, from 0, of the observation that [`quantile_inverted`] gives among `n`. `None` among none.
+///
+/// # Panics
+/// When `q` is not in 0 to 1.
+#[must_use]
+pub fn inverted_rank(n: usize, q: f64) -> Option<usize> {
     assert!((0.0..=1.0).contains(&q), "a quantile is asked for at a share from 0 to 1, not {q}");
     // n * q may come out a hair above a whole number (100 * 0.07 = 7.000000000000001), which would skip a rank.
     let rank = (n as f64 * q * (1.0 - 1e-14)).ceil() as usize;
-    sorted.get(rank.clamp(1, n.max(1)) - 1).copied()
+    Some(rank.clamp(1, n.max(1)) - 1).filter(|rank| *rank < n)
 }
 
 /// The quantile with linear interpolation between observations (Hyndman and Fan type 7). `None` for an empty sample.

@@ -5,6 +5,8 @@ pub mod bundle;
 pub mod calibrate;
 pub mod doctor;
 pub mod key;
+pub mod evidence;
+pub mod import;
 pub mod list;
 pub mod log;
 pub mod memory;
@@ -19,7 +21,7 @@ pub mod trace;
 pub mod validate;
 pub mod verify;
 
-use crate::cli::{Cli, Command, KeyCommand, LogCommand, TraceCommand};
+use crate::cli::{Cli, Command, EvidenceCommand, ImportCommand, KeyCommand, LogCommand, TraceCommand};
 use clap::CommandFactory;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -65,6 +67,8 @@ pub fn dispatch(cli: Cli) -> miette::Result<Exit> {
         Command::Bundle(args) => bundle::command(&args),
         Command::Verify(args) => verify::command(&args),
         Command::Key(KeyCommand::New(args)) => key::new(&args),
+        Command::Import(ImportCommand::Legacy(args)) => import::legacy(&args),
+        Command::Evidence(EvidenceCommand::Review(args)) => evidence::review(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "acb", &mut script);

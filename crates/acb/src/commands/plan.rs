@@ -268,7 +268,8 @@ fn grouped(n: u64) -> String {
     out
 }
 
-fn table(header: &[&str]) -> comfy_table::Table {
+/// A table of the program's look, as wide as the terminal.
+pub(super) fn table(header: &[&str]) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::ASCII_MARKDOWN);
     table

@@ -27,6 +27,8 @@ pub fn command(args: &SchemaArgs) -> miette::Result<Exit> {
         SchemaOf::Bundle => schema_for!(crate::bundle::BundleDocument).to_value(),
         SchemaOf::Merkle => schema_for!(acb_bundle::Tree).to_value(),
         SchemaOf::Verify => schema_for!(crate::bundle::Verification).to_value(),
+        SchemaOf::Import => schema_for!(super::import::ImportDocument).to_value(),
+        SchemaOf::Review => schema_for!(super::evidence::ReviewDocument).to_value(),
         SchemaOf::Faults => schema_for!(Vec<FaultRow>).to_value(),
     };
     print_json(&schema)?;

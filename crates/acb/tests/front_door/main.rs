@@ -9,6 +9,7 @@ mod bundle;
 mod calibrate;
 mod documents;
 mod gates;
+mod import;
 mod interruption;
 mod live;
 mod load;

@@ -2,8 +2,8 @@
 
 use super::{Better, Family, Fold, MetricInfo, SourceRule, Value, meets};
 use crate::Wall;
+use crate::keyed::Keyed;
 use acb_types::{Record, Slo};
-use std::collections::BTreeMap;
 
 /// An adapter counts as served well when this share of its own requests met every bound (InfiniLoRA counts alike).
 const ATTAINMENT: f64 = 0.9;
@@ -18,12 +18,12 @@ pub(super) const FAMILY: Family = Family {
         summary: "Adapters (base included) of which at least 90 % of the requests met every given bound, over adapters \
                   that served; each adapter weighs the same.",
     }],
-    start: |slo| Box::new(AdapterFairness { slo: *slo, adapters: BTreeMap::new() }),
+    start: |slo| Box::new(AdapterFairness { slo: *slo, adapters: Keyed::default() }),
 };
 
 struct AdapterFairness {
     slo: Slo,
-    adapters: BTreeMap<String, Attainment>,
+    adapters: Keyed<String, Attainment>,
 }
 
 #[derive(Default)]
@@ -35,19 +35,15 @@ struct Attainment {
 impl Fold for AdapterFairness {
     fn record(&mut self, record: &Record<'_>) {
         let good = u64::from(meets(&self.slo, record));
-        if !self.adapters.contains_key(&*record.adapter) {
-            self.adapters.insert(record.adapter.clone().into_owned(), Attainment::default());
-        }
-        if let Some(adapter) = self.adapters.get_mut(&*record.adapter) {
-            adapter.good += good;
-            adapter.all += 1;
-        }
+        let adapter = self.adapters.of(&*record.adapter);
+        adapter.good += good;
+        adapter.all += 1;
     }
 
     fn finish(self: Box<Self>, _wall: Option<Wall>) -> Vec<Value> {
-        let served_well =
-            self.adapters.values().filter(|a| a.good as f64 >= ATTAINMENT * a.all as f64).count();
-        vec![Value::ratio(served_well as f64, self.adapters.len() as u64, "there are no records")]
+        let adapters = self.adapters.sorted();
+        let served_well = adapters.iter().filter(|(_, a)| a.good as f64 >= ATTAINMENT * a.all as f64).count();
+        vec![Value::ratio(served_well as f64, adapters.len() as u64, "there are no records")]
     }
 }
 

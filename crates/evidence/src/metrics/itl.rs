@@ -1,7 +1,8 @@
 //! Inter-token latency: the gaps between tokens of one answer.
 
-use super::{Better, Family, Fold, MetricInfo, SourceRule, Value, quantile, sort};
+use super::{Better, Family, Fold, MetricInfo, SourceRule, Value};
 use crate::Wall;
+use crate::sample::Sample;
 use acb_types::{Outcome, Record};
 
 /// The registry's entry.
@@ -26,7 +27,7 @@ const fn info(name: &'static str, summary: &'static str) -> MetricInfo {
 struct Itl {
     decode_ns: u128,
     gaps: u64,
-    longest_millis: Vec<f64>,
+    longest: Sample,
 }
 
 impl Fold for Itl {
@@ -38,18 +39,18 @@ impl Fold for Itl {
             self.decode_ns += u128::from(last.since(first).0);
             self.gaps += u64::from(record.output_tokens.saturating_sub(1));
         }
-        self.longest_millis.extend(record.itl_max_ns.map(|gap| gap.as_millis_f64()));
+        record.itl_max_ns.into_iter().for_each(|gap| self.longest.push(gap));
     }
 
-    fn finish(mut self: Box<Self>, _wall: Option<Wall>) -> Vec<Value> {
-        sort(&mut self.longest_millis);
-        let n = self.longest_millis.len() as u64;
-        let longest = match self.longest_millis.last() {
-            Some(&longest) => Value::of(longest, n),
+    fn finish(self: Box<Self>, _wall: Option<Wall>) -> Vec<Value> {
+        let sorted = self.longest.sorted();
+        let n = sorted.len() as u64;
+        let longest = match sorted.longest() {
+            Some(longest) => Value::of(longest, n),
             None => Value::absent("no answer has a measured gap", 0),
         };
         let mean = Value::ratio(self.decode_ns as f64 * 1e-6, self.gaps, "no answer has two tokens");
-        vec![mean, quantile(&self.longest_millis, 0.99), longest]
+        vec![mean, sorted.quantile(0.99), longest]
     }
 }
 

@@ -25,7 +25,7 @@ mod tpot;
 mod ttft;
 mod value;
 
-pub(crate) use value::{QualitySum, Value, quantile, sort};
+pub(crate) use value::{QualitySum, Value, quantile, quantile_by, sort};
 
 use crate::Wall;
 use acb_types::{Nanos, Outcome, Record, ServerRow, Slo};
@@ -101,6 +101,9 @@ pub(crate) trait Fold {
     /// The values; `wall` is `None` when there was no record.
     fn finish(self: Box<Self>, wall: Option<Wall>) -> Vec<Value>;
 }
+
+/// The absences whose reason a metric asks for. Readers may leave the others out: one that is asked for must be here.
+pub(crate) const REASONS_ASKED: &[&str] = &[starvation::ADMISSION];
 
 /// Every metric, in the order of the reference.
 pub(crate) const FAMILIES: &[Family] = &[

@@ -1,7 +1,8 @@
 //! Time in the server's queue.
 
-use super::{Better, Family, Fold, MetricInfo, SourceRule, Value, quantile, sort};
+use super::{Better, Family, Fold, MetricInfo, SourceRule, Value};
 use crate::Wall;
+use crate::sample::Sample;
 use acb_types::Record;
 
 /// The registry's entry.
@@ -24,7 +25,7 @@ const fn info(name: &'static str, summary: &'static str) -> MetricInfo {
 /// One sample per scheduled request, answered or not: leaving out those that timed out would flatter the queue.
 #[derive(Default)]
 struct QueueTime {
-    millis: Vec<f64>,
+    waits: Sample,
     total_ns: u128,
 }
 
@@ -33,15 +34,15 @@ impl Fold for QueueTime {
         if let Some(admitted) = record.admitted_ns {
             let waited = admitted.since(record.sent_ns);
             self.total_ns += u128::from(waited.0);
-            self.millis.push(waited.as_millis_f64());
+            self.waits.push(waited);
         }
     }
 
-    fn finish(mut self: Box<Self>, _wall: Option<Wall>) -> Vec<Value> {
-        sort(&mut self.millis);
+    fn finish(self: Box<Self>, _wall: Option<Wall>) -> Vec<Value> {
+        let sorted = self.waits.sorted();
         let none = "no request has a time of admission";
-        let mean = Value::ratio(self.total_ns as f64 * 1e-6, self.millis.len() as u64, none);
-        vec![mean, quantile(&self.millis, 0.95), quantile(&self.millis, 0.99)]
+        let mean = Value::ratio(self.total_ns as f64 * 1e-6, sorted.len() as u64, none);
+        vec![mean, sorted.quantile(0.95), sorted.quantile(0.99)]
     }
 }
 

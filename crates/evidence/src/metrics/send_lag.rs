@@ -1,7 +1,8 @@
 //! How late the load generator was.
 
-use super::{Better, Family, Fold, MetricInfo, SourceRule, Value, quantile, sort};
+use super::{Better, Family, Fold, MetricInfo, SourceRule, Value};
 use crate::Wall;
+use crate::sample::Sample;
 use acb_types::Record;
 
 /// The registry's entry.
@@ -23,22 +24,22 @@ const fn info(name: &'static str, summary: &'static str) -> MetricInfo {
 /// One sample per request.
 #[derive(Default)]
 struct SendLag {
-    millis: Vec<f64>,
+    lags: Sample,
 }
 
 impl Fold for SendLag {
     fn record(&mut self, record: &Record<'_>) {
-        self.millis.push(record.sent_ns.since(record.due_ns).as_millis_f64());
+        self.lags.push(record.sent_ns.since(record.due_ns));
     }
 
-    fn finish(mut self: Box<Self>, _wall: Option<Wall>) -> Vec<Value> {
-        sort(&mut self.millis);
-        let n = self.millis.len() as u64;
-        let longest = match self.millis.last() {
-            Some(&longest) => Value::of(longest, n),
+    fn finish(self: Box<Self>, _wall: Option<Wall>) -> Vec<Value> {
+        let sorted = self.lags.sorted();
+        let n = sorted.len() as u64;
+        let longest = match sorted.longest() {
+            Some(longest) => Value::of(longest, n),
             None => Value::absent("there are no records", 0),
         };
-        vec![quantile(&self.millis, 0.99), longest]
+        vec![sorted.quantile(0.99), longest]
     }
 }
 

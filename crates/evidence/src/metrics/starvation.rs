@@ -4,6 +4,9 @@ use super::{Better, Family, Fold, MetricInfo, SourceRule, Value};
 use crate::Wall;
 use acb_types::{AbsentReason, Nanos, Outcome, Record};
 
+/// The absence whose reason tells a server that doesn't say when it admits.
+pub(super) const ADMISSION: &str = "admitted_ns";
+
 /// The registry's entry.
 pub(super) const FAMILY: Family = Family {
     metrics: &[
@@ -40,7 +43,7 @@ struct Starvation {
 
 impl Fold for Starvation {
     fn record(&mut self, record: &Record<'_>) {
-        self.untold += u64::from(record.absent.get("admitted_ns") == Some(&AbsentReason::NotReported));
+        self.untold += u64::from(record.absent.get(ADMISSION) == Some(&AbsentReason::NotReported));
         self.requests += 1;
         self.overtakes += u64::from(record.overtaken);
         self.most_overtakes = self.most_overtakes.max(record.overtaken);

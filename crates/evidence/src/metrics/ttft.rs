@@ -1,7 +1,8 @@
 //! Time to first token.
 
-use super::{Better, Family, Fold, MetricInfo, SourceRule, Value, quantile, sort};
+use super::{Better, Family, Fold, MetricInfo, SourceRule, Value};
 use crate::Wall;
+use crate::sample::Sample;
 use acb_types::{Outcome, Record};
 
 /// The registry's entry.
@@ -21,19 +22,19 @@ const fn info(name: &'static str, summary: &'static str) -> MetricInfo {
 /// One sample per answered request.
 #[derive(Default)]
 struct Ttft {
-    millis: Vec<f64>,
+    times: Sample,
 }
 
 impl Fold for Ttft {
     fn record(&mut self, record: &Record<'_>) {
         if record.outcome == Outcome::Ok {
-            self.millis.extend(record.ttft().map(|ttft| ttft.as_millis_f64()));
+            record.ttft().into_iter().for_each(|ttft| self.times.push(ttft));
         }
     }
 
-    fn finish(mut self: Box<Self>, _wall: Option<Wall>) -> Vec<Value> {
-        sort(&mut self.millis);
-        [0.5, 0.95, 0.99].map(|q| quantile(&self.millis, q)).into()
+    fn finish(self: Box<Self>, _wall: Option<Wall>) -> Vec<Value> {
+        let sorted = self.times.sorted();
+        [0.5, 0.95, 0.99].map(|q| sorted.quantile(q)).into()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What families share: a value with its sample, quantiles of a sample, sums that don't depend on order.
 
 use crate::Wall;
-use acb_stats::{order_statistic_interval, quantile_inverted, samples_needed};
+use acb_stats::{inverted_rank, order_statistic_interval, samples_needed};
 use acb_types::Source;
 
 /// Confidence of the interval around a quantile, and of the bound that makes it estimable.
@@ -59,15 +59,20 @@ pub(crate) fn sort(sample: &mut [f64]) {
 
 /// The `q` quantile of an ascending sample, when it is estimable.
 pub(crate) fn quantile(sorted: &[f64], q: f64) -> Value {
-    let n = sorted.len();
+    quantile_by(sorted.len(), q, |rank| sorted[rank])
+}
+
+/// The `q` quantile of `n` observations of which `at` gives the one of a rank, from 0, when it is estimable.
+pub(crate) fn quantile_by(n: usize, q: f64, at: impl Fn(usize) -> f64) -> Value {
     let needed = samples_needed(q, CONFIDENCE).expect("quantiles of the registry lie between 0 and 1");
     if n < needed {
         return Value::absent(format!("not estimable: needs {needed} answers, there are {n}"), n as u64);
     }
-    let value = quantile_inverted(sorted, q).expect("a sample of the needed size is not empty");
+    let rank = inverted_rank(n, q).expect("a sample of the needed size is not empty");
     let ranks = order_statistic_interval(n, q, CONFIDENCE).expect("a sample of the needed size is not empty");
-    let low = ranks.low.checked_sub(1).map(|index| sorted[index]);
-    Value { low, high: sorted.get(ranks.high - 1).copied(), ..Value::of(value, n as u64) }
+    let low = ranks.low.checked_sub(1).map(&at);
+    let high = (ranks.high <= n).then(|| at(ranks.high - 1));
+    Value { low, high, ..Value::of(at(rank), n as u64) }
 }
 
 /// A sum of qualities in fixed point, so that it does not depend on their order.
