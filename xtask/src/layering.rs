@@ -8,6 +8,7 @@ use std::path::Path;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("acb-types", &[]),
     ("acb-stats", &[]),
+    ("acb-local", &[]),
     ("acb-tasks", &["acb-types"]),
     ("acb-routing", &["acb-types"]),
     ("acb-workload", &["acb-types", "acb-tasks"]),
@@ -29,6 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "acb-fake",
             "acb-live",
             "acb-evidence",
+            "acb-local",
             "acb-bundle",
         ],
     ),
