@@ -53,6 +53,14 @@ pub enum LocalError {
     /// The tokenizer failed on a text.
     #[error("tokenizer: {0}")]
     Tokenizer(String),
+    /// A port or a thread can't be had.
+    #[error("port {port}: {source}; choose another port, or 0 for any free one")]
+    Serve {
+        /// The port asked for.
+        port: u16,
+        /// The system's words.
+        source: std::io::Error,
+    },
     /// The tensor library failed.
     #[error("tensor library: {0}")]
     Candle(#[from] candle_core::Error),

@@ -24,6 +24,15 @@ pub enum Stop {
     Length,
 }
 
+/// What the model's end token does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// It ends the answer.
+    Obeyed,
+    /// It is a token like any other.
+    Ignored,
+}
+
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
@@ -67,6 +76,10 @@ impl LocalModel {
         self.network.config.positions
     }
 
+    pub(crate) fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
     /// Tokens of a text, with what the tokenizer adds by itself.
     ///
     /// # Errors
@@ -94,7 +107,7 @@ impl LocalModel {
         Ok(logits.to_vec2()?)
     }
 
-    /// The most likely continuation of a prompt, token by token; `told` hears each as it comes and says whether to go on.
+    /// The most likely continuation of a prompt by so many tokens at most, token by token; `told` hears each as it comes and says whether to go on.
     ///
     /// # Errors
     /// For an unknown adapter or token, or a prompt that is empty or leaves no room.
@@ -102,7 +115,7 @@ impl LocalModel {
         &self,
         prompt: &[u32],
         adapter: Option<&str>,
-        most: usize,
+        (most, ends): (usize, Ends),
         mut told: impl FnMut(u32) -> bool,
     ) -> Result<Answer, LocalError> {
         self.check(prompt, most)?;
@@ -110,7 +123,7 @@ impl LocalModel {
         let (mut cache, mut next, mut tokens) = (self.network.start(), prompt.to_vec(), Vec::new());
         while tokens.len() < most {
             let token = self.likeliest(&next, &mut cache, adapter)?;
-            if self.network.config.ends.contains(&token) {
+            if ends == Ends::Obeyed && self.network.config.ends.contains(&token) {
                 return Ok(Answer { tokens, stop: Stop::End });
             }
             tokens.push(token);

@@ -10,8 +10,11 @@ mod error;
 mod generate;
 mod layer;
 mod model;
+mod server;
 mod weights;
+mod wire;
 
 pub use config::Architecture;
 pub use error::LocalError;
-pub use generate::{Answer, LocalModel, Stop};
+pub use generate::{Answer, Ends, LocalModel, Stop};
+pub use server::LocalServer;

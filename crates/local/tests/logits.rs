@@ -1,7 +1,7 @@
 //! What transformers and PEFT compute with the same files is what this engine computes.
 #![cfg(feature = "candle")]
 
-use acb_local::{LocalError, LocalModel, Stop};
+use acb_local::{Ends, LocalError, LocalModel, Stop};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ fn greedy_answers_are_those_of_transformers_with_the_cache_of_earlier_tokens() {
                     heard.push(token);
                     true
                 };
-                let answer = model.generate(&row.prompt, adapter(name), 8, told).unwrap();
+                let answer = model.generate(&row.prompt, adapter(name), (8, Ends::Obeyed), told).unwrap();
                 assert_eq!(answer.tokens, row.answer, "{kind} {name} {:?}", row.prompt);
                 assert_eq!(heard, row.answer);
                 assert_eq!(answer.stop == Stop::End, row.answer.len() < 8);
@@ -96,7 +96,7 @@ fn an_adapter_changes_what_base_computes() {
 fn what_can_not_be_asked_or_loaded_is_refused_by_name() {
     let mut model = loaded("qwen2");
     assert!(matches!(model.logits(&[], None), Err(LocalError::Length { .. })));
-    assert!(matches!(model.generate(&[1; 120], None, 9, |_| true), Err(LocalError::Length { most: 128, .. })));
+    assert!(matches!(model.generate(&[1; 120], None, (9, Ends::Obeyed), |_| true), Err(LocalError::Length { most: 128, .. })));
     assert!(matches!(model.logits(&[96], None), Err(LocalError::Token { token: 96, vocabulary: 96 })));
     assert!(matches!(model.logits(&[1], Some("none")), Err(LocalError::UnknownAdapter(_))));
     let missing = model.load_adapter("x", &data("qwen2")).unwrap_err().to_string();
