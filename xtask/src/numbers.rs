@@ -91,8 +91,13 @@ impl Numbers {
         }
     }
 
-    /// Every figure that has a reference equals what it leads to; in a section of results, every figure has one.
+    /// A paragraph that stands in the file named above it, line by line, is output too, such as the title of a table.
+    /// Otherwise every figure that has a reference equals what it leads to; in a section of results, every figure has one.
     fn prose(&mut self, file: &TextFile, chunk: &Chunk<'_>, results: &Results<'_>, needed: bool) {
+        if chunk.from.is_some_and(|from| results.lines_missing(from, chunk.lines.iter()) == Ok(None)) {
+            self.held += 1;
+            return;
+        }
         let text = chunk.text();
         let all = figures(&text);
         for (n, figure) in all.iter().enumerate() {
@@ -156,7 +161,7 @@ mod tests {
                 "results/a.md",
                 "# Power\n\n| law | n | t |\n|---|---|---|\n| normal | 8 | 80.5 |\n\n# A\n\n| law | n | t |\n|---|---|---|\n| normal | 8 | 5.1 |\n\n| law | n | t | BCa |\n|---|---|---|---|\n| normal | 6 | 95.1 | 86.9 |\n| heavy | 6 | 96.3 | - |\n",
             ),
-            file("results/a.txt", "one 1\ntwo 2\nthree 3\n"),
+            file("results/a.txt", "one 1\ntwo 2\nthree 3\nhalf 0.5 %\n"),
         ])
     }
 
@@ -208,6 +213,13 @@ mod tests {
         assert_eq!(faults(&table.replace("95.1", "95.0")).len(), 1);
         assert_eq!(faults("```\n$ run\none 1\n```\n").len(), 1, "output without a reference");
         assert!(faults("```\nacb run a.yaml\n```\n").is_empty(), "commands are no output");
+    }
+
+    #[test]
+    fn a_paragraph_of_output_is_held_as_output_and_another_is_not() {
+        let page = |title: &str| format!("<!-- from: results/a.txt -->\n\n{title}\n\n| a |\n");
+        assert!(faults(&page("half 0.5 %")).iter().all(|fault| fault.0 == 5), "the table alone");
+        assert_eq!(faults(&page("half 0.6 %")).len(), 2, "{:?}", faults(&page("half 0.6 %")));
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub struct Chunk<'a> {
     pub kind: Kind,
     /// Its lines with their numbers, from 1; of a block those between the fences.
     pub lines: Vec<(usize, &'a str)>,
-    /// The file of the reference above a table or block.
+    /// The file of the reference above it.
     pub from: Option<&'a str>,
     /// Whether it says why it has no record.
     pub no_record: bool,
@@ -144,9 +144,8 @@ impl<'a> Reading<'a> {
     }
 
     fn start(&mut self, kind: Kind) {
-        let about = kind != Kind::Prose;
-        let from = self.from.filter(|_| about);
-        self.open = Some(Chunk { kind, lines: Vec::new(), from, no_record: self.no_record && about });
+        let no_record = self.no_record && kind != Kind::Prose;
+        self.open = Some(Chunk { kind, lines: Vec::new(), from: self.from, no_record });
     }
 
     fn push(&mut self, kind: Kind, number: usize, line: &'a str) {

@@ -4,7 +4,7 @@ use super::plan::table;
 use super::{Exit, print, print_json, say};
 use crate::cli::ImportLegacyArgs;
 use crate::spec::parse::parse;
-use crate::spec::{Fault, Sources};
+use crate::spec::{Fault, Sources, Span};
 use acb_evidence::{
     Compat, CompatRow, EvidenceError, LegacyFolder, LegacyRun, RunReading, Skipped, Versioned,
     legacy_folders, read_legacy_run, write_json,
@@ -76,7 +76,7 @@ fn slo_of(folder: &LegacyFolder, text: &str) -> Result<Option<f64>, EvidenceErro
     let mut sources = Sources::default();
     let id = sources.add(CONFIG, text);
     let tree = parse(&sources, id, 0).map_err(|faults| {
-        let said = |first: &Fault| format!("{}: {}", sources.place(first.span), first.message);
+        let said = |first: &Fault| format!("{}: {}", place(&sources, first.span), first.message);
         fault(faults.first().map_or_else(|| "is not YAML".to_owned(), said))
     })?;
     let Some(bound) = tree.get("backend").and_then(|backend| backend.get("ttft_slo_ms")) else {
@@ -85,9 +85,14 @@ fn slo_of(folder: &LegacyFolder, text: &str) -> Result<Option<f64>, EvidenceErro
     match bound.to_json().as_f64().filter(|bound| *bound > 0.0) {
         Some(bound) => Ok(Some(bound)),
         None => {
-            Err(fault(format!("{}: backend.ttft_slo_ms is no number above 0", sources.place(bound.span))))
+            Err(fault(format!("{}: backend.ttft_slo_ms is no number above 0", place(&sources, bound.span))))
         }
     }
+}
+
+fn place(sources: &Sources, span: Span) -> String {
+    let at = sources.position(span);
+    format!("line {}, column {}", at.line, at.column)
 }
 
 /// Writes a document per run. Every target is looked at before the first is written.

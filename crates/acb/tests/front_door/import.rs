@@ -200,7 +200,7 @@ fn malformed_folders_are_refused_with_place_and_remedy() {
     refused(
         "config_resolved.yaml",
         |text| text.replace("ttft_slo_ms: 200", "ttft_slo_ms: soon"),
-        &["config_resolved.yaml:6", "backend.ttft_slo_ms is no number above 0"],
+        &["config_resolved.yaml: line 7, column 16", "backend.ttft_slo_ms is no number above 0"],
     );
     refused("config_resolved.yaml", |text| format!("{text}a: [\n"), &["config_resolved.yaml"]);
 }

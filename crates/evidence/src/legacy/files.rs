@@ -45,7 +45,11 @@ pub(super) struct OldManifest {
     pub wall_duration_s: Option<f64>,
     #[serde(default)]
     pub git_commit: Option<String>,
-    /// Only in manifests of this program.
+}
+
+/// What tells a manifest of this program from one of the original harness.
+#[derive(Debug, Deserialize)]
+pub(super) struct OurManifest {
     #[serde(default)]
     pub experiment_digest: Option<String>,
 }

@@ -1,7 +1,7 @@
 //! One run folder of the original harness, read and judged.
 
 use super::compat::{Inputs, compat};
-use super::files::{OldManifest, OldStatus, OldSummary};
+use super::files::{OldManifest, OldStatus, OldSummary, OurManifest};
 use super::lifecycle::lifecycle;
 use super::obstacle::{MOCK, NOT_BLOCKED, OLD_METRIC, rung};
 use super::qag::Qag;
@@ -120,11 +120,11 @@ fn identity(folder: &LegacyFolder, documents: &Documents) -> LegacyRun {
 }
 
 fn documents(folder: &LegacyFolder) -> Result<Documents, EvidenceError> {
-    let manifest: OldManifest = folder.json("manifest.json")?.unwrap_or_default();
-    if manifest.experiment_digest.is_some() {
+    if folder.json::<OurManifest>("manifest.json")?.is_some_and(|ours| ours.experiment_digest.is_some()) {
         let message = "is a run of this program; read it with `acb report`".to_owned();
         return Err(EvidenceError::Document { path: folder.path().join("manifest.json"), message });
     }
+    let manifest: OldManifest = folder.json("manifest.json")?.unwrap_or_default();
     let summary: Option<OldSummary> = folder.json("summary.json")?;
     let said = [
         ("manifest.json", &manifest.run_id),
