@@ -12,7 +12,8 @@ use crate::sink::{CellSink, RoutingLog};
 use crate::spec::rule::RoutingRecords;
 use crate::watched::Watched;
 use acb_evidence::{
-    AdapterRef, EvidenceError, FILE_VERSION, Manifest, ProfileRef, RunState, summarise_folder, write_json,
+    AdapterRef, EvidenceError, FILE_VERSION, Manifest, ProfileRef, Registered, RunState, summarise_folder,
+    write_json,
 };
 use acb_sim::{Run, RunTotals, SimError};
 use acb_types::{Digest, Source};
@@ -71,6 +72,8 @@ pub struct Job<'a> {
     pub experiment: &'a Experiment,
     /// Printed above every table of the runs.
     pub labels: &'a [String],
+    /// The preregistration that they are run under.
+    pub registered: Option<&'a Registered>,
     /// The servers; `None`: the embedded simulator.
     pub servers: Option<&'a Servers>,
     /// Whether to stop.
@@ -82,7 +85,7 @@ pub struct Job<'a> {
 /// # Errors
 /// When it fails; the folder's status then says `failed` and why, as far as the folder can be written.
 pub fn execute(job: &Job<'_>, cell: &Cell, folder: &Path) -> Result<CellEnd, CellError> {
-    let manifest = manifest(job.experiment, cell, job.labels);
+    let manifest = manifest(job, cell);
     let folder = RunFolder::start(folder, &manifest, &cell_config(job.experiment, cell), cell.requests)?;
     match job.servers {
         None => in_simulator(job, cell, (folder, manifest)),
@@ -232,7 +235,8 @@ fn assert_recorded(totals: &RunTotals, recorded: u64) {
     assert_eq!(totals.arrived, recorded, "a request arrived and left no record, or left two");
 }
 
-fn manifest(experiment: &Experiment, cell: &Cell, labels: &[String]) -> Manifest {
+fn manifest(job: &Job<'_>, cell: &Cell) -> Manifest {
+    let Job { experiment, labels, registered, .. } = job;
     let level = &experiment.levels[cell.level];
     let arm = &level.arms[cell.arm];
     let (name, calibrated) = level.spec.cluster.profile_label();
@@ -265,5 +269,6 @@ fn manifest(experiment: &Experiment, cell: &Cell, labels: &[String]) -> Manifest
         created_unix_ms: unix_ms(),
         seed: cell.block,
         live: None,
+        preregistration: registered.cloned(),
     }
 }

@@ -16,6 +16,7 @@ pub mod gates;
 pub mod interrupt;
 pub mod live;
 pub mod plan;
+pub mod preregister;
 pub mod presets;
 pub mod progress;
 pub mod quality;

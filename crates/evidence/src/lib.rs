@@ -5,12 +5,17 @@
 //! a number that is not there: an absent value stays absent and says why.
 
 mod audit;
+mod canonical;
+mod claims;
 mod compare;
+mod drift;
 mod error;
 mod files;
 mod groups;
 mod load;
 mod metrics;
+mod preregistration;
+mod registration;
 mod report;
 mod rows;
 mod run_log;
@@ -20,19 +25,28 @@ mod testing;
 mod write;
 
 pub use audit::audit;
+pub use canonical::{canonical_json, sha256_hex, sha256_of_file};
+pub use claims::{
+    Claim, Claims, ClaimsDocument, EvidenceRef, Finding, FourWay, Judged, Scope, claims, claims_document,
+};
 pub use compare::{
     ArmRow, ComparisonRule, Comparisons, Contrast, Effect, LevelComparison, Missing, Pair, Range, Rung,
-    Verdict, compare,
+    Step, Verdict, compare,
 };
 pub use error::{EvidenceError, LineFault};
 pub use files::{
     AdapterRef, ArmRole, Divergence, DivergenceLevel, FILE_VERSION, GroupRow, Levels, LiveFacts, Manifest,
-    Metric, PlannedRun, ProfileRef, ResetFacts, RunState, ServerFacts, Status, Summary, SweepArm, SweepPlan,
+    Metric, Multiplicity, PlannedRun, ProfileRef, Registered, ResetFacts, RunState, ServerFacts, Status, Summary, SweepArm, SweepPlan,
     Versioned, Wall, read_json, write_json,
 };
 pub use load::{Loaded, Run, Skipped, Sweep, load_runs};
 pub use metrics::{Better, MetricInfo, SourceRule, metric, metrics, metrics_markdown};
-pub use report::{render_divergence, render_markdown, render_terminal};
+pub use preregistration::{
+    Change, Deviation, FalsificationRule, Lock, Preregistration, PreregistrationSection, Program, PromotionRule,
+    SampleSize,
+};
+pub use registration::Registration;
+pub use report::{render_claims, render_divergence, render_markdown, render_terminal};
 pub use rows::{MAX_LINE_BYTES, Records, ServerRows};
 pub use run_log::{LogEntry, LogEvent, RunCounts, RunLog, RunLogError, run_counts};
 pub use summary::{Summariser, summarise, summarise_folder};

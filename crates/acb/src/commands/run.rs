@@ -5,10 +5,10 @@ use super::{Exit, print, print_json, say};
 use crate::cli::RunArgs;
 use crate::folder::FolderError;
 use crate::interrupt::Interrupt;
+use crate::preregister::registration;
 use crate::sweep::{
     OnError, Options, StartedCells, SweepState, SweepStatus, record_digest, run, sweep_folder,
 };
-use acb_evidence::write_atomically;
 use miette::{IntoDiagnostic, miette};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -40,6 +40,14 @@ pub fn command(args: &RunArgs) -> miette::Result<Exit> {
         }
         return Ok(if prepared.refused() { Exit::Failed } else { Exit::Done });
     }
+    let registration = match args.exploratory {
+        true => None,
+        false => registration(&prepared.experiment, &args.experiment.files).into_diagnostic()?,
+    };
+    match &registration {
+        Some(registration) => say(&format!("preregistered: sha256 {}", registration.lock.sha256)),
+        None => say("not preregistered: these runs explore and can't confirm"),
+    }
     let options = Options {
         output_dir: prepared.output_dir.clone(),
         name: prepared.sweep.clone(),
@@ -47,6 +55,7 @@ pub fn command(args: &RunArgs) -> miette::Result<Exit> {
         on_error: if args.continue_on_error { OnError::Continue } else { OnError::Stop },
         jobs,
         labels: prepared.labels(),
+        registration,
     };
     if let Some(preset) = args.experiment.preset {
         say(&preset.head());
@@ -81,8 +90,8 @@ fn conclude(args: &RunArgs, prepared: &Prepared, status: SweepStatus) -> miette:
         return Ok(exit);
     }
     let analysis = super::report::analyse(std::slice::from_ref(&folder))?;
-    let path = folder.join("report.md");
-    write_atomically(&path, analysis.markdown().as_bytes()).map_err(FolderError::from).into_diagnostic()?;
+    analysis.write_derived(&folder).map_err(FolderError::from).into_diagnostic()?;
+    let path = folder.join(super::report::REPORT);
     let report = path.to_str().ok_or_else(|| miette!("{}: not UTF-8", path.display()))?.to_owned();
     let digest = record_digest(&prepared.output_dir, &prepared.cells).into_diagnostic()?.to_string();
     match args.json {
