@@ -99,7 +99,8 @@ fn contrasts(spec: &ExperimentSpec) -> Vec<ContrastSpec> {
         match contrasts.iter_mut().find(|contrast| contrast.treatment == treatment) {
             Some(contrast) => contrast.against.push(other.to_owned()),
             None => {
-                contrasts.push(ContrastSpec { treatment: treatment.to_owned(), against: vec![other.to_owned()] });
+                contrasts
+                    .push(ContrastSpec { treatment: treatment.to_owned(), against: vec![other.to_owned()] });
             }
         }
     }
@@ -115,7 +116,8 @@ fn program() -> Result<Program, RegistrationError> {
 #[must_use]
 pub fn inexact(now: &Preregistration) -> Option<Finding> {
     let field = now.inexact_integer()?;
-    let message = format!("`{field}` has an integer above 2^53, which JSON does not keep exactly: use smaller ones");
+    let message =
+        format!("`{field}` has an integer above 2^53, which JSON does not keep exactly: use smaller ones");
     Some((format!("/{}", field.replace('.', "/")), message))
 }
 
@@ -145,7 +147,11 @@ pub fn agree(
 ) -> Result<(), RegistrationError> {
     let changes = lock.changes(now);
     if !changes.is_empty() {
-        return Err(RegistrationError::Changed { path: path.to_path_buf(), file: file.to_path_buf(), changes });
+        return Err(RegistrationError::Changed {
+            path: path.to_path_buf(),
+            file: file.to_path_buf(),
+            changes,
+        });
     }
     match lock.is_text_of(now) {
         true => Ok(()),

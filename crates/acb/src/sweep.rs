@@ -202,9 +202,7 @@ pub fn run(
 /// Puts a preregistration into the log, ahead of the first run under it, and its text beside the plan.
 fn register(log: &RunLog, folder: &Path, lock: &Lock) -> Result<(), SweepError> {
     lock.write(&folder.join(Preregistration::FILE))?;
-    let entered = |event: &LogEvent| {
-        matches!(event, LogEvent::Locked { preregistration, .. } if *preregistration == lock.sha256)
-    };
+    let entered = |event: &LogEvent| matches!(event, LogEvent::Locked { preregistration, .. } if *preregistration == lock.sha256);
     if !log.read()?.iter().any(|entry| entered(&entry.event)) {
         let experiment = lock.preregistration.name.clone();
         let locked = LogEvent::Locked { experiment, preregistration: lock.sha256.clone() };

@@ -69,7 +69,10 @@ mod tests {
     #[test]
     fn a_trend_in_the_order_of_the_runs_is_noticed() {
         let seen = said(toy_runs(8), 1.2);
-        assert!(seen.contains("ATTENTION: a trend") && seen.contains("-18.") || seen.contains("-17."), "{seen}");
+        assert!(
+            seen.contains("ATTENTION: a trend") && seen.contains("-18.") || seen.contains("-17."),
+            "{seen}"
+        );
         assert!(said(toy_runs(8), 1.0).contains("none shown"));
         assert!(said(toy_runs(3), 1.0).contains("at least 4"));
     }

@@ -30,20 +30,20 @@ pub use claims::{
     Claim, Claims, ClaimsDocument, EvidenceRef, Finding, FourWay, Judged, Scope, claims, claims_document,
 };
 pub use compare::{
-    ArmRow, ComparisonRule, Comparisons, Contrast, Effect, LevelComparison, Missing, Pair, Range, Rung,
-    Step, Verdict, compare,
+    ArmRow, ComparisonRule, Comparisons, Contrast, Effect, LevelComparison, Missing, Pair, Range, Rung, Step,
+    Verdict, compare,
 };
 pub use error::{EvidenceError, LineFault};
 pub use files::{
     AdapterRef, ArmRole, Divergence, DivergenceLevel, FILE_VERSION, GroupRow, Levels, LiveFacts, Manifest,
-    Metric, Multiplicity, PlannedRun, ProfileRef, Registered, ResetFacts, RunState, ServerFacts, Status, Summary, SweepArm, SweepPlan,
-    Versioned, Wall, read_json, write_json,
+    Metric, Multiplicity, PlannedRun, ProfileRef, Registered, ResetFacts, RunState, ServerFacts, Status,
+    Summary, SweepArm, SweepPlan, Versioned, Wall, read_json, write_json,
 };
 pub use load::{Loaded, Run, Skipped, Sweep, load_runs};
 pub use metrics::{Better, MetricInfo, SourceRule, metric, metrics, metrics_markdown};
 pub use preregistration::{
-    Change, Deviation, FalsificationRule, Lock, Preregistration, PreregistrationSection, Program, PromotionRule,
-    SampleSize,
+    Change, Deviation, FalsificationRule, Lock, Preregistration, PreregistrationSection, Program,
+    PromotionRule, SampleSize,
 };
 pub use registration::Registration;
 pub use report::{render_claims, render_divergence, render_markdown, render_terminal};

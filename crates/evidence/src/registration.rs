@@ -77,7 +77,10 @@ fn not_planned(lock: &Preregistration, plan: &SweepPlan) -> Vec<String> {
     let agreed = [
         ("experiment", lock.name == plan.experiment),
         ("primary_metric", lock.experiment["primary_metric"] == plan.primary_metric.as_str()),
-        ("secondary_metrics", lock.experiment["secondary_metrics"] == serde_json::json!(plan.secondary_metrics)),
+        (
+            "secondary_metrics",
+            lock.experiment["secondary_metrics"] == serde_json::json!(plan.secondary_metrics),
+        ),
         ("decision_rule.alpha", rule["alpha"].as_f64() == Some(plan.alpha)),
         ("decision_rule.min_effect_ratio", rule["min_effect_ratio"].as_f64() == Some(plan.min_effect_ratio)),
     ];
@@ -87,9 +90,7 @@ fn not_planned(lock: &Preregistration, plan: &SweepPlan) -> Vec<String> {
 
 /// What of the order in the log is not lock first, runs after, each under the lock.
 fn out_of_order(sha256: &str, plan: &SweepPlan, entries: &[LogEntry]) -> Vec<String> {
-    let locked = |entry: &&LogEntry| {
-        matches!(&entry.event, LogEvent::Locked { preregistration, .. } if preregistration == sha256)
-    };
+    let locked = |entry: &&LogEntry| matches!(&entry.event, LogEvent::Locked { preregistration, .. } if preregistration == sha256);
     let Some(locked) = entries.iter().find(locked) else {
         return vec!["the lock's entry in the log of runs".to_owned()];
     };
@@ -111,7 +112,9 @@ fn out_of_order(sha256: &str, plan: &SweepPlan, entries: &[LogEntry]) -> Vec<Str
         gaps.push(format!("every run begun under the lock ({} of {planned} are not)", planned - kept));
     }
     if early > 0 {
-        gaps.push(format!("a lock ahead of the first run ({early} runs of this experiment were begun before it)"));
+        gaps.push(format!(
+            "a lock ahead of the first run ({early} runs of this experiment were begun before it)"
+        ));
     }
     gaps
 }
@@ -127,7 +130,8 @@ fn begun_again(plan: &SweepPlan, entries: &[LogEntry]) -> Option<String> {
         }
     }
     let again = begun.values().filter(|count| **count > 1).count();
-    (again > 0).then(|| format!("{again} runs were begun more than once; `acb log check` shows how each ended"))
+    (again > 0)
+        .then(|| format!("{again} runs were begun more than once; `acb log check` shows how each ended"))
 }
 
 #[cfg(test)]
@@ -165,7 +169,10 @@ mod tests {
         }
 
         fn locked(&self) {
-            self.log(LogEvent::Locked { experiment: "toy".into(), preregistration: self.lock.sha256.clone() });
+            self.log(LogEvent::Locked {
+                experiment: "toy".into(),
+                preregistration: self.lock.sha256.clone(),
+            });
         }
 
         fn run(&self, block: usize, hash: Option<&str>) {
@@ -173,8 +180,18 @@ mod tests {
             let (run_id, cell_digest) = (run.run_id.clone(), run.cell_digest.clone());
             let experiment_digest = self.plan.experiment_digest.clone();
             let preregistration = hash.map(str::to_owned);
-            self.log(LogEvent::Started { run_id: run_id.clone(), experiment_digest, cell_digest, preregistration });
-            self.log(LogEvent::Ended { run_id, state: RunState::Complete, record_digest: None, message: None });
+            self.log(LogEvent::Started {
+                run_id: run_id.clone(),
+                experiment_digest,
+                cell_digest,
+                preregistration,
+            });
+            self.log(LogEvent::Ended {
+                run_id,
+                state: RunState::Complete,
+                record_digest: None,
+                message: None,
+            });
         }
 
         fn gaps(&self) -> Vec<String> {
@@ -202,7 +219,8 @@ mod tests {
         // Run again under the lock: what was seen before it stays seen.
         (0..2).for_each(|block| folder.run(block, Some(&folder.lock.sha256)));
         assert_eq!(folder.gaps().len(), 1);
-        let registration = Registration::of_sweep(&folder.root.path().join("_sweeps/toy"), &folder.plan).unwrap();
+        let registration =
+            Registration::of_sweep(&folder.root.path().join("_sweeps/toy"), &folder.plan).unwrap();
         assert!(registration.remarks[0].starts_with("2 runs were begun more than once"));
     }
 

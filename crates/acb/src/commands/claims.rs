@@ -29,7 +29,7 @@ fn refusals(claims: &[Claims], want: u8) -> Vec<String> {
     let below = claims.iter().filter(|claims| claims.rung.level < want);
     let refusal = |claims: &Claims| {
         let missing: Vec<String> =
-            claims.rung.missing_for(want).into_iter().map(|what| format!("  - {what}")).collect();
+            claims.rung.missing_for(want).iter().map(|what| format!("  - {what}")).collect();
         format!(
             "{}: a claim on L{want} is refused: the runs stand on {}; missing:\n{}",
             claims.experiment,

@@ -51,7 +51,10 @@ pub fn command(args: &PowerArgs) -> miette::Result<Exit> {
     let spread = spread(args)?;
     let alpha_each = spread.alpha / f64::from(spread.tests);
     if args.power <= alpha_each {
-        return Err(miette!("--power {} is not above the level {alpha_each} of a test: ask for more", args.power));
+        return Err(miette!(
+            "--power {} is not above the level {alpha_each} of a test: ask for more",
+            args.power
+        ));
     }
     let row = |(contrast, pilot_blocks, sd): &(String, Option<usize>, f64)| {
         let (blocks, effect) = match (args.effect_ratio, args.blocks) {
@@ -104,7 +107,9 @@ fn spread(args: &PowerArgs) -> miette::Result<Spread> {
         let rows = vec![("as given".to_owned(), None, sd)];
         return Ok(Spread { rows, alpha: args.alpha.unwrap_or(0.05), tests: args.tests.unwrap_or(1) });
     }
-    let Some(pilot) = &args.pilot else { return Err(miette!("name a pilot's folder, or give --log-ratio-sd")) };
+    let Some(pilot) = &args.pilot else {
+        return Err(miette!("name a pilot's folder, or give --log-ratio-sd"));
+    };
     let analysis = analyse(std::slice::from_ref(pilot))?;
     let [comparisons] = &analysis.comparisons()[..] else {
         let found = analysis.comparisons().len();
@@ -138,7 +143,14 @@ fn render(document: &PowerDocument) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::ASCII_MARKDOWN);
     table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic).set_width(columns());
-    table.set_header(["contrast", "pilot blocks", "sd of log ratio", "blocks", "effect shown (ratio)", "power"]);
+    table.set_header([
+        "contrast",
+        "pilot blocks",
+        "sd of log ratio",
+        "blocks",
+        "effect shown (ratio)",
+        "power",
+    ]);
     for row in rows {
         table.add_row([
             row.contrast.clone(),
@@ -149,7 +161,8 @@ fn render(document: &PowerDocument) -> String {
             format!("{:.3}", row.power),
         ]);
     }
-    let last = blocks_needed.map(|blocks| format!("blocks needed for all of them: {blocks}\n")).unwrap_or_default();
+    let last =
+        blocks_needed.map(|blocks| format!("blocks needed for all of them: {blocks}\n")).unwrap_or_default();
     format!(
         "two-sided paired t test of log ratios at level {alpha_each:.4} ({alpha} over {tests} tests), power {power}\n{table}\n{last}"
     )

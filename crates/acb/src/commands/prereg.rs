@@ -65,8 +65,20 @@ pub fn show(args: &PreregShowArgs) -> miette::Result<Exit> {
 
 fn shown(lock: &Lock) -> String {
     let Preregistration { name, experiment, data, program, deviations, .. } = &lock.preregistration;
-    let mut out = format!("{name}\nsha256 {}\nlocked by acb {}, sha256 {}\n", lock.sha256, program.version, program.sha256);
-    let fields = ["question", "hypothesis", "primary_metric", "secondary_metrics", "slo", "decision_rule", "seeds", "aa"];
+    let mut out = format!(
+        "{name}\nsha256 {}\nlocked by acb {}, sha256 {}\n",
+        lock.sha256, program.version, program.sha256
+    );
+    let fields = [
+        "question",
+        "hypothesis",
+        "primary_metric",
+        "secondary_metrics",
+        "slo",
+        "decision_rule",
+        "seeds",
+        "aa",
+    ];
     let section = experiment["preregistration"].as_object().into_iter().flatten();
     let of_section = section.map(|(key, value)| (format!("preregistration.{key}"), value));
     for (field, value) in fields.into_iter().map(|key| (key.to_owned(), &experiment[key])).chain(of_section) {

@@ -134,10 +134,7 @@ impl Analysis {
     /// Every file that is derived from the folders read, by name: nothing else goes into it.
     #[must_use]
     pub fn derived(&self) -> Vec<(&'static str, String)> {
-        vec![
-            (REPORT, self.markdown()),
-            (CLAIMS, json_text(&claims_document(self.claims()))),
-        ]
+        vec![(REPORT, self.markdown()), (CLAIMS, json_text(&claims_document(self.claims())))]
     }
 
     /// Writes the derived files into a sweep's folder.
@@ -145,7 +142,9 @@ impl Analysis {
     /// # Errors
     /// When one can't be written.
     pub fn write_derived(&self, folder: &Path) -> Result<(), EvidenceError> {
-        self.derived().iter().try_for_each(|(name, text)| write_atomically(&folder.join(name), text.as_bytes()))
+        self.derived()
+            .iter()
+            .try_for_each(|(name, text)| write_atomically(&folder.join(name), text.as_bytes()))
     }
 
     /// As a document.

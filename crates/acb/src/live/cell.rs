@@ -93,8 +93,7 @@ pub fn run_live(
     let workload = end.source.structure();
     let digest = finish(end.sink, folder.path())?;
     let own_prompts = servers.spec.cache_before_run == CacheBeforeRun::OtherPrompts;
-    let facts =
-        LiveFacts { watch_faults: faults(&watched), own_prompts, ..live_facts(facts, &end.check) };
+    let facts = LiveFacts { watch_faults: faults(&watched), own_prompts, ..live_facts(facts, &end.check) };
     Ok(LiveEnd { digest, workload, source, engine, facts, broken })
 }
 

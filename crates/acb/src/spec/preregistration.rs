@@ -64,7 +64,10 @@ pub fn blanks(spec: &ExperimentSpec) -> Vec<Finding> {
     found.extend(blank_texts(section));
     found.extend(blank_rules(section));
     found.extend(match &section.sample_size {
-        None => Some(blank("/preregistration/sample_size", "say how many blocks and why (`acb power` computes it)")),
+        None => Some(blank(
+            "/preregistration/sample_size",
+            "say how many blocks and why (`acb power` computes it)",
+        )),
         Some(size) => check_size(spec, size),
     });
     found
@@ -108,14 +111,18 @@ fn blank_texts(section: &PreregistrationSection) -> Vec<Finding> {
         (&section.analyses, "analyses", "say which tests and intervals, and what is exploratory"),
         (&section.deviations, "deviations", "say what is done about departures from this plan"),
     ];
-    let missing = texts.into_iter().filter(|(text, ..)| text.as_deref().unwrap_or_default().trim().is_empty());
+    let missing =
+        texts.into_iter().filter(|(text, ..)| text.as_deref().unwrap_or_default().trim().is_empty());
     missing.map(|(_, field, remedy)| blank(&format!("{ROOT}/{field}"), remedy)).collect()
 }
 
 fn blank_rules(section: &PreregistrationSection) -> Vec<Finding> {
     let mut found = Vec::new();
     if section.promotion.is_empty() {
-        found.push(blank("/preregistration/promotion", "say what must hold for the hypothesis to be promoted"));
+        found.push(blank(
+            "/preregistration/promotion",
+            "say what must hold for the hypothesis to be promoted",
+        ));
     }
     if section.falsification.is_empty() {
         found.push(blank("/preregistration/falsification", "say what would refute the hypothesis"));
@@ -127,7 +134,8 @@ fn blank_rules(section: &PreregistrationSection) -> Vec<Finding> {
 fn check_size(spec: &ExperimentSpec, size: &SampleSize) -> Option<Finding> {
     let planned = spec.seeds.list().len();
     if size.blocks as usize != planned {
-        let message = format!("{} blocks are registered and {planned} seeds are planned: make them agree", size.blocks);
+        let message =
+            format!("{} blocks are registered and {planned} seeds are planned: make them agree", size.blocks);
         return Some(("/preregistration/sample_size/blocks".to_owned(), message));
     }
     let tests = spec.contrasts().len().max(1);
@@ -146,7 +154,8 @@ fn check_size(spec: &ExperimentSpec, size: &SampleSize) -> Option<Finding> {
 
 /// The smallest ratio that a two-sided paired test at level `alpha` shows with the registered power.
 fn minimal_effect_ratio(size: &SampleSize, alpha: f64) -> Result<f64, String> {
-    let effect = minimal_effect(f64::from(size.blocks), alpha, size.power).map_err(|error| error.to_string())?;
+    let effect =
+        minimal_effect(f64::from(size.blocks), alpha, size.power).map_err(|error| error.to_string())?;
     Ok((effect * size.log_ratio_sd).exp())
 }
 
@@ -194,7 +203,10 @@ mod tests {
         assert!(of(7, 1.2).1.contains("7 blocks are registered and 6 seeds are planned"));
         let told = of(6, 1.05).1;
         let computed = told.split("write ").nth(1).unwrap().parse::<f64>().unwrap();
-        assert_eq!(pointers(&blanks(&section(size(6, computed)))).last(), Some(&"/preregistration/falsification"));
+        assert_eq!(
+            pointers(&blanks(&section(size(6, computed)))).last(),
+            Some(&"/preregistration/falsification")
+        );
         // Cohen's effect for six pairs at 0.025 and power 0.8, times the deviation of 0.1.
         assert!((computed.ln() / 0.1 - minimal_effect(6.0, 0.025, 0.8).unwrap()).abs() < 0.01, "{computed}");
     }

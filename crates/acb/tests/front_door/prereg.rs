@@ -43,7 +43,12 @@ fn a_lock_refuses_every_blank_by_name_and_place() {
     bench.write("registered.yaml", format!("{SMALL}{blank}"));
     bench.acb("prereg lock registered.yaml", &[]).says(
         2,
-        &["the experiment has 2 faults", "`hypothesis` is blank", "`preregistration.exclusions` is blank", "registered.yaml:"],
+        &[
+            "the experiment has 2 faults",
+            "`hypothesis` is blank",
+            "`preregistration.exclusions` is blank",
+            "registered.yaml:",
+        ],
     );
     assert!(!bench.path("registered.lock.json").exists());
 }
@@ -59,9 +64,14 @@ fn a_locked_experiment_runs_under_its_hash_and_the_log_has_the_lock_ahead_of_the
     bench.done(RUN, &[]);
     let log = fs::read_to_string(bench.path("out/run_log.jsonl")).unwrap();
     let lines: Vec<Json> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((lines[0]["event"].as_str(), lines[0]["preregistration"].as_str()), (Some("locked"), Some(&*hash)));
+    assert_eq!(
+        (lines[0]["event"].as_str(), lines[0]["preregistration"].as_str()),
+        (Some("locked"), Some(&*hash))
+    );
     let started = lines.iter().filter(|line| line["event"] == "started");
-    assert!(started.clone().count() > 0 && started.clone().all(|line| line["preregistration"] == hash.as_str()));
+    assert!(
+        started.clone().count() > 0 && started.clone().all(|line| line["preregistration"] == hash.as_str())
+    );
     for file in ["manifest.json", "status.json", "summary.json"] {
         let text = fs::read_to_string(bench.path(&format!("out/small-base-s1/{file}"))).unwrap();
         assert!(text.contains(&hash), "{file}");
@@ -77,7 +87,12 @@ fn a_changed_experiment_is_refused_with_its_fields_until_it_is_a_deviation() {
     let first = hash(&bench);
     bench.acb(RUN, &["--set", "slo.ttft_ms=400"]).says(
         2,
-        &["is not the one that was registered", "experiment.slo.ttft_ms: 500 -> 400", "--reason", "--exploratory"],
+        &[
+            "is not the one that was registered",
+            "experiment.slo.ttft_ms: 500 -> 400",
+            "--reason",
+            "--exploratory",
+        ],
     );
     assert!(!bench.path("out/run_log.jsonl").exists());
     bench.write("registered.yaml", format!("{SMALL}{SECTION}").replace("ttft_ms: 500", "ttft_ms: 400"));
@@ -100,4 +115,47 @@ fn an_exploration_carries_no_hash_and_an_edited_lock_is_noticed() {
     let lock = fs::read_to_string(bench.path("registered.lock.json")).unwrap();
     bench.write("registered.lock.json", format!("{lock}\n"));
     bench.acb("prereg check registered.yaml", &[]).says(1, &["is not the text that `acb prereg lock` wrote"]);
+}
+
+#[test]
+fn claims_above_the_evidence_are_refused_with_what_is_missing_and_power_reads_the_pilot() {
+    let bench = registered();
+    bench.done("prereg lock registered.yaml", &[]);
+    bench.done(RUN, &[]);
+    let sweep = "out/_sweeps/small";
+    let page = bench.done(&format!("claims {sweep} --want L1"), &[]).out;
+    assert!(page.contains("What each rung asks for") && page.contains("Hypothesis"), "{page}");
+    bench
+        .acb(&format!("claims {sweep} --want L4"), &[])
+        .says(1, &["a claim on L4 is refused: the runs stand on L1", "- measurement on a real server"]);
+    bench.acb(&format!("claims {sweep} --want L6"), &[]).says(2, &["give a rung from L1 to L5"]);
+    let printed: Json =
+        serde_json::from_str(&bench.done(&format!("claims {sweep} --json"), &[]).out).unwrap();
+    let written: Json =
+        serde_json::from_slice(&fs::read(bench.path(&format!("{sweep}/claims.json"))).unwrap()).unwrap();
+    assert_eq!(printed, written);
+    let experiment = &written["experiments"][0];
+    assert_eq!(
+        (&experiment["rung"]["level"], &experiment["preregistration"]),
+        (&1.into(), &hash(&bench).into())
+    );
+    assert_eq!(experiment["claims"].as_array().map(Vec::len), Some(2));
+    let power: Json =
+        serde_json::from_str(&bench.done(&format!("power {sweep} --blocks 12 --json"), &[]).out).unwrap();
+    assert_eq!((power["tests"].as_u64(), power["rows"].as_array().map(Vec::len)), (Some(2), Some(2)));
+    bench.acb("power --blocks 12", &[]).says(2, &["--log-ratio-sd"]);
+}
+
+#[test]
+fn derived_files_do_not_depend_on_where_the_results_lie() {
+    let bench = registered();
+    bench.done("prereg lock registered.yaml", &[]);
+    bench.done(RUN, &[]);
+    let before = bench.done("report out/_sweeps/small --format markdown", &[]).out;
+    let claims = bench.done("claims out/_sweeps/small --json", &[]).out;
+    fs::create_dir_all(bench.path("elsewhere")).unwrap();
+    fs::rename(bench.path("out"), bench.path("elsewhere/moved")).unwrap();
+    assert_eq!(before, bench.done("report elsewhere/moved/_sweeps/small --format markdown", &[]).out);
+    assert_eq!(claims, bench.done("claims elsewhere/moved/_sweeps/small --json", &[]).out);
+    assert_eq!(before, fs::read_to_string(bench.path("elsewhere/moved/_sweeps/small/report.md")).unwrap());
 }

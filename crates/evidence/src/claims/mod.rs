@@ -8,7 +8,8 @@ pub use rules::{Finding, Judged};
 
 use crate::preregistration::PreregistrationSection;
 use crate::{
-    Comparisons, Contrast, Deviation, Effect, LevelComparison, Levels, Loaded, Pair, Range, Registration, Rung, Verdict,
+    Comparisons, Contrast, Deviation, Effect, LevelComparison, Levels, Loaded, Pair, Range, Registration,
+    Rung, Verdict,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -134,7 +135,10 @@ pub fn claims(loaded: &Loaded, comparisons: &Comparisons) -> Claims {
         deviations: registration.deviations().to_vec(),
         remarks: remarks(loaded, &registration),
         rung: comparisons.rung.clone(),
-        claims: family(comparisons).chain(gatekept(comparisons)).map(|(levels, contrast)| claim(loaded, comparisons, &levels, contrast)).collect(),
+        claims: family(comparisons)
+            .chain(gatekept(comparisons))
+            .map(|(levels, contrast)| claim(loaded, comparisons, &levels, contrast))
+            .collect(),
         promotion,
         falsification,
         outcome,
@@ -171,7 +175,8 @@ fn judge(
     comparisons: &Comparisons,
 ) -> (Vec<Judged>, Vec<Judged>) {
     let promotion = section.promotion.iter().map(|rule| rules::promotion(rule, comparisons)).collect();
-    let falsification = section.falsification.iter().map(|rule| rules::falsification(rule, loaded, comparisons));
+    let falsification =
+        section.falsification.iter().map(|rule| rules::falsification(rule, loaded, comparisons));
     (promotion, falsification.collect())
 }
 
@@ -188,7 +193,12 @@ fn gatekept(comparisons: &Comparisons) -> impl Iterator<Item = (Vec<&LevelCompar
     comparisons.gatekept.iter().map(|contrast| (comparisons.levels.iter().collect(), contrast))
 }
 
-fn claim(loaded: &Loaded, comparisons: &Comparisons, levels: &[&LevelComparison], contrast: &Contrast) -> Claim {
+fn claim(
+    loaded: &Loaded,
+    comparisons: &Comparisons,
+    levels: &[&LevelComparison],
+    contrast: &Contrast,
+) -> Claim {
     let (verdict, why_inconclusive) = four_way(contrast.verdict);
     let arms = [&contrast.pair.arm, &contrast.pair.against];
     let of_claim = |run: &&crate::Run| {
@@ -228,10 +238,13 @@ pub(crate) fn four_way(verdict: Option<Verdict>) -> (FourWay, Option<&'static st
         Some(Verdict::Better) => (FourWay::Superior, None),
         Some(Verdict::Worse) => (FourWay::Inferior, None),
         Some(Verdict::Equivalent) => (FourWay::Equivalent, None),
-        Some(Verdict::TooSmall) => {
-            (FourWay::Inconclusive, Some("a difference whose estimate is below the margin, and that may be above it"))
+        Some(Verdict::TooSmall) => (
+            FourWay::Inconclusive,
+            Some("a difference whose estimate is below the margin, and that may be above it"),
+        ),
+        Some(Verdict::TooFewBlocks) => {
+            (FourWay::Inconclusive, Some("too few blocks for any outcome to decide"))
         }
-        Some(Verdict::TooFewBlocks) => (FourWay::Inconclusive, Some("too few blocks for any outcome to decide")),
         Some(Verdict::Unclear) => (FourWay::Inconclusive, Some("neither a difference nor equality is shown")),
         Some(Verdict::NotEstimable) | None => (FourWay::Inconclusive, Some("not estimable")),
     }
@@ -253,12 +266,21 @@ fn statement(comparisons: &Comparisons, contrast: &Contrast, verdict: FourWay, l
     };
     let margin = comparisons.margin_ratio;
     match verdict {
-        FourWay::Superior => format!("{place}{arm} {verb} better than {against} {scope}{}", by(&contrast.effect)),
-        FourWay::Inferior => format!("{place}{arm} {verb} worse than {against} {scope}{}", by(&contrast.effect)),
-        FourWay::Equivalent => {
-            format!("{place}{arm} {verb} as good as {against} {scope}, within a ratio of {margin}{}", by(&contrast.effect))
+        FourWay::Superior => {
+            format!("{place}{arm} {verb} better than {against} {scope}{}", by(&contrast.effect))
         }
-        FourWay::Inconclusive => format!("{place}it is open whether {arm} {verb} better than {against} {scope}"),
+        FourWay::Inferior => {
+            format!("{place}{arm} {verb} worse than {against} {scope}{}", by(&contrast.effect))
+        }
+        FourWay::Equivalent => {
+            format!(
+                "{place}{arm} {verb} as good as {against} {scope}, within a ratio of {margin}{}",
+                by(&contrast.effect)
+            )
+        }
+        FourWay::Inconclusive => {
+            format!("{place}it is open whether {arm} {verb} better than {against} {scope}")
+        }
     }
 }
 

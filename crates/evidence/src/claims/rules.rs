@@ -42,7 +42,9 @@ pub(super) fn outcome(promotion: &[Judged], falsification: &[Judged]) -> &'stati
     match () {
         () if any(falsification, Finding::Holds) => "falsified: a registered refutation holds",
         () if any(promotion, Finding::Fails) => "not promoted: a registered condition fails",
-        () if all_hold && !any(falsification, Finding::Open) => "promoted: every condition holds and no refutation is open",
+        () if all_hold && !any(falsification, Finding::Open) => {
+            "promoted: every condition holds and no refutation is open"
+        }
         () => "undecided: no refutation holds, and not every rule can be judged from these runs",
     }
 }
@@ -70,7 +72,8 @@ pub(super) fn falsification(rule: &FalsificationRule, loaded: &Loaded, compariso
 fn all_superior<'a>(contrasts: impl Iterator<Item = &'a Contrast>) -> (Finding, String) {
     let verdicts: Vec<(FourWay, &Contrast)> = contrasts.map(|c| (four_way(c.verdict).0, c)).collect();
     let named = |wanted: &dyn Fn(FourWay) -> bool| {
-        let names = verdicts.iter().filter(|(verdict, _)| wanted(*verdict)).map(|(_, c)| c.pair.against.as_str());
+        let names =
+            verdicts.iter().filter(|(verdict, _)| wanted(*verdict)).map(|(_, c)| c.pair.against.as_str());
         names.collect::<Vec<_>>().join(", ")
     };
     let other = named(&|verdict| matches!(verdict, FourWay::Inferior | FourWay::Equivalent));
@@ -98,7 +101,8 @@ fn superior_at_levels(comparisons: &Comparisons, at_least: usize) -> Judged {
         () if holds + open >= at_least => Finding::Open,
         () => Finding::Fails,
     };
-    let because = format!("superior in every contrast at {holds} of {} levels, open at {open}", findings.len());
+    let because =
+        format!("superior in every contrast at {holds} of {} levels, open at {open}", findings.len());
     judged(format!("superior in {} at {at_least} levels or more", comparisons.metric), finding, because)
 }
 
@@ -110,7 +114,8 @@ fn on<'a>(comparisons: &'a Comparisons, metric: &'a str) -> impl Iterator<Item =
 
 /// Non-inferiority by the interval of each contrast: within the margin it holds, beyond it it fails.
 fn not_worse(comparisons: &Comparisons, metric: &str, margin_ratio: f64) -> Judged {
-    let rule = format!("not worse in {metric} by more than a ratio of {margin_ratio}, in any contrast at any level");
+    let rule =
+        format!("not worse in {metric} by more than a ratio of {margin_ratio}, in any contrast at any level");
     let (mut worse, mut open, mut all) = (Vec::new(), Vec::new(), 0usize);
     for contrast in on(comparisons, metric) {
         all += 1;
@@ -154,7 +159,11 @@ fn loss(contrast: &Contrast, margin_ratio: f64) -> Finding {
 fn only_simulated(comparisons: &Comparisons) -> Judged {
     let rule = "the effect exists only in the simulator".to_owned();
     if comparisons.levels.iter().any(|level| level.source == Source::Simulated) {
-        return judged(rule, Finding::Open, "these runs are simulated; no measured run could show it elsewhere");
+        return judged(
+            rule,
+            Finding::Open,
+            "these runs are simulated; no measured run could show it elsewhere",
+        );
     }
     match all_superior(super::family(comparisons).map(|(_, contrast)| contrast)) {
         (Finding::Holds, _) => judged(rule, Finding::Fails, "it is there in measured runs"),
@@ -184,7 +193,8 @@ fn quality_not_measured(loaded: &Loaded) -> Judged {
     match count {
         0 => judged(rule, Finding::Fails, "quality was scored or comes from a frozen table of outcomes"),
         _ => {
-            let because = format!("{count} runs draw quality from a synthetic table: what a real gap is stays open");
+            let because =
+                format!("{count} runs draw quality from a synthetic table: what a real gap is stays open");
             judged(rule, Finding::Open, because)
         }
     }

@@ -19,11 +19,19 @@ fn every_primary_contrast_makes_a_claim_with_its_scope_and_its_runs() {
     let rule = with_margin(&runs, 1.05);
     let seen = of(runs, &rule);
     let [other, plain] = &seen.claims[..] else { panic!("{:?}", seen.claims) };
-    assert_eq!((plain.verdict, plain.rung, plain.scope.blocks, plain.evidence.len()), (FourWay::Superior, 1, 8, 16));
-    let start = "in this model, smart would be better than plain in quality_adjusted_slo_goodput: ratio 1.204";
+    assert_eq!(
+        (plain.verdict, plain.rung, plain.scope.blocks, plain.evidence.len()),
+        (FourWay::Superior, 1, 8, 16)
+    );
+    let start =
+        "in this model, smart would be better than plain in quality_adjusted_slo_goodput: ratio 1.204";
     assert!(plain.statement.starts_with(start), "{}", plain.statement);
     assert_eq!(other.verdict, FourWay::Equivalent, "1.004 with an interval of 0.99 to 1.02");
-    assert!(other.statement.contains("as good as other") && other.statement.contains("1.05"), "{}", other.statement);
+    assert!(
+        other.statement.contains("as good as other") && other.statement.contains("1.05"),
+        "{}",
+        other.statement
+    );
 }
 
 #[test]
@@ -31,7 +39,10 @@ fn without_a_margin_nothing_is_equivalent_and_it_stays_open() {
     let runs = toy_runs(8);
     let rule = with_margin(&runs, 1.0);
     let seen = of(runs, &rule);
-    assert_eq!((seen.claims[0].verdict, seen.claims[0].p_equivalence_adjusted), (FourWay::Inconclusive, None));
+    assert_eq!(
+        (seen.claims[0].verdict, seen.claims[0].p_equivalence_adjusted),
+        (FourWay::Inconclusive, None)
+    );
     assert!(seen.claims[0].statement.contains("it is open whether"), "{}", seen.claims[0].statement);
 }
 
@@ -45,7 +56,9 @@ fn the_verb_follows_the_rung_and_the_ground_says_nothing_of_arms() {
     assert!(statement(toy_runs(3), &["x"]).1.starts_with("no claim about smart and plain"));
     assert!(statement(toy_runs(8), &[]).1.starts_with("in this model, smart would be better"));
     let mut measured = toy_runs(8);
-    measured.iter_mut().for_each(|run| (run.manifest.source, run.manifest.latency_profile) = (Source::Client, None));
+    measured
+        .iter_mut()
+        .for_each(|run| (run.manifest.source, run.manifest.latency_profile) = (Source::Client, None));
     assert!(statement(measured.clone(), &["a lock"]).1.starts_with("in these runs, smart was better"));
     let (rung, said) = statement(measured, &[]);
     assert!(rung == 4 && said.starts_with("on this server, smart is better"), "{rung} {said}");
@@ -66,7 +79,8 @@ fn judged(rules: (&[PromotionRule], &[FalsificationRule]), runs: Vec<Run>) -> (V
 
 #[test]
 fn conditions_are_judged_by_their_verdicts_and_intervals() {
-    let not_worse = |metric: &str, margin_ratio| PromotionRule::NotWorse { metric: metric.into(), margin_ratio };
+    let not_worse =
+        |metric: &str, margin_ratio| PromotionRule::NotWorse { metric: metric.into(), margin_ratio };
     let rules = [
         PromotionRule::Superior,
         PromotionRule::SuperiorAtLevels { at_least: 1 },
@@ -85,7 +99,8 @@ fn conditions_are_judged_by_their_verdicts_and_intervals() {
 
 #[test]
 fn refutations_stay_open_where_the_runs_can_not_tell() {
-    let vanishes = |rate: f64| FalsificationRule::VanishesAt { factor: "rate_rps".into(), value: rate.into() };
+    let vanishes =
+        |rate: f64| FalsificationRule::VanishesAt { factor: "rate_rps".into(), value: rate.into() };
     let rules = [
         FalsificationRule::OnlySimulated,
         FalsificationRule::QualityNotMeasured,

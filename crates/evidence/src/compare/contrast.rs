@@ -131,12 +131,7 @@ impl Contrast {
     }
 
     /// From one log ratio per block.
-    pub(super) fn of_log_ratios(
-        name: &str,
-        pair: &Pair,
-        by_block: &BTreeMap<u64, f64>,
-        test: Test,
-    ) -> Self {
+    pub(super) fn of_log_ratios(name: &str, pair: &Pair, by_block: &BTreeMap<u64, f64>, test: Test) -> Self {
         let ratios: Vec<f64> = by_block.values().copied().collect();
         let mut contrast = Self::empty(name, pair);
         contrast.blocks = ratios.len();

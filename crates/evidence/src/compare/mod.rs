@@ -277,7 +277,11 @@ fn compare_level(level: &Level<'_>, rule: &ComparisonRule) -> LevelComparison {
         arms: level.arms.iter().map(|arm| arm_row(arm, rule)).collect(),
         primary: on_primary(&pairs),
         controls: on_primary(&level.pairs(is_treatment, is_control)),
-        secondary: rule.secondary.iter().flat_map(|name| level.contrasts(name, &pairs, rule.test())).collect(),
+        secondary: rule
+            .secondary
+            .iter()
+            .flat_map(|name| level.contrasts(name, &pairs, rule.test()))
+            .collect(),
         replicates: on_primary(&level.replicates()),
         bounds: level.bounds(&rule.metric, rule.test()),
     }

@@ -25,7 +25,7 @@ pub struct Rung {
     pub verb: Option<&'static str>,
     /// What the next rung needs.
     pub missing: Vec<String>,
-    /// Every rung from L1 up, with what it asks beyond the one below and is not there.
+    /// Every rung from L1 up, with all that it asks for and that is not there.
     pub steps: Vec<Step>,
 }
 
@@ -41,34 +41,18 @@ pub struct Step {
 }
 
 impl Rung {
-    /// What these runs lack for a claim on a rung, the rungs below it included; empty where they carry it.
+    /// What these runs lack for a claim on a rung; empty where they carry it.
     #[must_use]
-    pub fn missing_for(&self, level: u8) -> Vec<String> {
-        if level <= self.level {
-            return Vec::new();
-        }
-        // A measurement needs no calibrated simulation.
-        let asked = |step: &&Step| step.level <= level && (step.level != 2 || level == 2);
-        let all = self.steps.iter().filter(asked).flat_map(|step| step.missing.iter().cloned());
-        let mut missing: Vec<String> = Vec::new();
-        all.for_each(|what| if !missing.contains(&what) { missing.push(what) });
-        missing
+    pub fn missing_for(&self, level: u8) -> &[String] {
+        let step = self.steps.iter().find(|step| step.level == level && level > self.level);
+        step.map_or(&[], |step| &step.missing)
     }
 }
 
 /// The rung that these runs stand on.
 pub(super) fn rung(runs: &[Run], levels: &[LevelComparison], rule: &ComparisonRule) -> Rung {
     let steps = steps(runs, levels, rule);
-    let holds = |level: usize| steps[level - 1].missing.is_empty();
-    let (design, measured) = (holds(1), holds(3));
-    let level: u8 = match (design, measured) {
-        (false, _) => 0,
-        (true, true) if holds(4) && holds(5) => 5,
-        (true, true) if holds(4) => 4,
-        (true, true) => 3,
-        (true, false) if holds(2) => 2,
-        (true, false) => 1,
-    };
+    let level = steps.iter().filter(|step| step.missing.is_empty()).map(|step| step.level).max().unwrap_or(0);
     let verb = match level {
         0 => None,
         1 | 2 => Some("would be"),
@@ -85,15 +69,23 @@ pub(super) fn rung(runs: &[Run], levels: &[LevelComparison], rule: &ComparisonRu
     Rung { level, label, verb, missing: missing.unwrap_or_default(), steps }
 }
 
+/// Every rung with all that it lacks. A measurement needs no calibrated simulation, so L3 stands on L1.
 fn steps(runs: &[Run], levels: &[LevelComparison], rule: &ComparisonRule) -> Vec<Step> {
-    let step = |level, what, missing| Step { level, what, missing };
+    let beyond =
+        |below: &[String], own: Vec<String>| -> Vec<String> { below.iter().cloned().chain(own).collect() };
     let one = |there: bool, what: &str| if there { Vec::new() } else { vec![what.to_owned()] };
+    let design = design_gaps(runs, levels);
+    let calibrated = beyond(&design, one(calibrated(runs), CALIBRATION));
+    let measured = beyond(&design, one(measured(runs), "measurement on a real server"));
+    let confirmed = beyond(&measured, confirmation_gaps(runs, levels, rule));
+    let replicated = beyond(&confirmed, vec![REPLICATION.to_owned()]);
+    let step = |level, what, missing| Step { level, what, missing };
     vec![
-        step(1, "simulated, with blocks, paired arms and an A/A arm", design_gaps(runs, levels)),
-        step(2, "simulated, with a latency model that was calibrated", one(calibrated(runs), CALIBRATION)),
-        step(3, "measured on a real server", one(measured(runs), "measurement on a real server")),
-        step(4, "measured, preregistered, in blocks of shuffled order, A/A passed", confirmation_gaps(runs, levels, rule)),
-        step(5, "replicated", vec![REPLICATION.to_owned()]),
+        step(1, "simulated, with blocks, paired arms and an A/A arm", design),
+        step(2, "simulated, with a latency model that was calibrated", calibrated),
+        step(3, "measured on a real server", measured),
+        step(4, "measured, preregistered, in blocks of shuffled order, A/A passed", confirmed),
+        step(5, "replicated", replicated),
     ]
 }
 
@@ -106,7 +98,8 @@ fn measured(runs: &[Run]) -> bool {
 }
 
 fn calibrated(runs: &[Run]) -> bool {
-    !runs.is_empty() && runs.iter().all(|run| run.manifest.latency_profile.as_ref().is_some_and(|p| p.calibrated))
+    !runs.is_empty()
+        && runs.iter().all(|run| run.manifest.latency_profile.as_ref().is_some_and(|p| p.calibrated))
 }
 
 /// What keeps the design below every rung that carries a claim.
@@ -189,7 +182,9 @@ fn unverified_resets(runs: &[Run]) -> Option<String> {
     let verified = |server: &crate::ServerFacts| server.reset.is_some_and(|reset| reset.after < reset.before);
     let open = live
         .iter()
-        .filter(|facts| !facts.own_prompts && !(!facts.servers.is_empty() && facts.servers.iter().all(verified)))
+        .filter(|facts| {
+            !facts.own_prompts && !(!facts.servers.is_empty() && facts.servers.iter().all(verified))
+        })
         .count();
     (open > 0).then(|| format!("a prefix reset that is verified ({open} of {} runs are not)", live.len()))
 }

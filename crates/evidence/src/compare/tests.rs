@@ -287,11 +287,17 @@ fn an_a_a_arm_that_differs_or_is_absent_and_too_few_blocks_carry_no_confirmation
         metric.value = metric.value.map(|value| 2.0 * value);
     }
     let seen = compare(&runs, &rule).rung;
-    assert_eq!((seen.level, seen.missing_for(4)), (3, vec!["an A/A arm that passes (plain_again differs from plain)".into()]));
+    assert_eq!(
+        (seen.level, seen.missing_for(4)),
+        (3, &["an A/A arm that passes (plain_again differs from plain)".to_owned()][..])
+    );
     let small = toy_runs(2);
     let seen = of(&small).rung;
     let missing = seen.missing_for(2);
-    assert!(missing[0].starts_with("4 more blocks") && missing[1].starts_with("a latency profile calibrated"), "{missing:?}");
+    assert!(
+        missing[0].starts_with("4 more blocks") && missing[1].starts_with("a latency profile calibrated"),
+        "{missing:?}"
+    );
 }
 
 #[test]
@@ -309,11 +315,17 @@ fn secondary_metrics_are_tested_behind_the_primary_one_and_only_when_it_is_won()
     let least = Some(2.0 / 256.0);
     assert_eq!(
         told,
-        [("mean_quality_on_time", Some(Verdict::Better), least), ("p50_ttft_ms", Some(Verdict::Better), least)]
+        [
+            ("mean_quality_on_time", Some(Verdict::Better), least),
+            ("p50_ttft_ms", Some(Verdict::Better), least)
+        ]
     );
     // Against the other baseline nothing is shown, so no gate opens.
     let lost = gatekept(toy_runs(8));
-    assert!(lost.iter().all(|c| c.verdict == Some(Verdict::Unclear) && c.p_adjusted >= Some(0.39)), "{lost:?}");
+    assert!(
+        lost.iter().all(|c| c.verdict == Some(Verdict::Unclear) && c.p_adjusted >= Some(0.39)),
+        "{lost:?}"
+    );
     assert_eq!(of(&toy_runs(8)).gatekept, []);
 }
 
@@ -325,5 +337,8 @@ fn an_arm_above_its_bound_carries_no_claim() {
         metric.value = metric.value.map(|value| 2.0 * value);
     }
     let rung = of(&runs).rung;
-    assert_eq!((rung.level, rung.missing), (0, vec!["a bound that bounds every arm (smart is above oracle)".into()]));
+    assert_eq!(
+        (rung.level, rung.missing),
+        (0, vec!["a bound that bounds every arm (smart is above oracle)".into()])
+    );
 }

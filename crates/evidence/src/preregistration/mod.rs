@@ -224,7 +224,9 @@ mod tests {
     fn a_file_that_is_no_lock_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("toy.lock.json");
-        for (text, words) in [("{\"v\":9}", "version 9 is not known"), ("{\"v\":1}", "missing field"), ("", "EOF")] {
+        for (text, words) in
+            [("{\"v\":9}", "version 9 is not known"), ("{\"v\":1}", "missing field"), ("", "EOF")]
+        {
             fs::write(&path, text).unwrap();
             let error = Lock::read(&path).unwrap_err().to_string();
             assert!(error.contains("toy.lock.json") && error.contains(words), "{error}");

@@ -52,7 +52,14 @@ pub fn render_divergence(divergence: &Divergence, columns: u16) -> String {
 pub fn render_claims(claimed: &Claims, columns: u16) -> String {
     let mut document = Document::default();
     let sweeps = claimed.sweeps.join(", ");
-    document.heading(1, format!("Claims of {}{}", claimed.experiment, if sweeps.is_empty() { sweeps } else { format!(" ({sweeps})") }));
+    document.heading(
+        1,
+        format!(
+            "Claims of {}{}",
+            claimed.experiment,
+            if sweeps.is_empty() { sweeps } else { format!(" ({sweeps})") }
+        ),
+    );
     document.text(format!("Evidence {}.", claimed.rung.label));
     claims::registration(&mut document, claimed);
     claims::claims(&mut document, claimed);

@@ -24,7 +24,10 @@ pub(super) fn gatekept(document: &mut Document, comparisons: &Comparisons) {
     if comparisons.gatekept.is_empty() {
         return;
     }
-    document.heading(2, "Behind the primary family, in order: a metric is tested once all before it is significant");
+    document.heading(
+        2,
+        "Behind the primary family, in order: a metric is tested once all before it is significant",
+    );
     let metrics = comparisons.secondary_metrics.iter();
     for metric in metrics {
         let family: Vec<_> = comparisons.gatekept.iter().filter(|c| c.metric == *metric).cloned().collect();
