@@ -236,6 +236,32 @@ mod tests {
     }
 
     #[test]
+    fn runs_of_another_sweep_or_under_another_lock_are_not_registered_by_this_one() {
+        let folder = folder();
+        folder.locked();
+        (0..2).for_each(|block| folder.run(block, Some(&folder.lock.sha256)));
+        let path = folder.root.path().join("_sweeps/toy");
+        let registration = Registration::of_sweep(&path, &folder.plan).unwrap();
+        let sweep = crate::Sweep { folder: path, plan: folder.plan.clone(), divergence: None, registration };
+        let mut runs: Vec<_> =
+            (0..2).map(|block| crate::testing::run("a", ArmRole::Baseline, block, 1.0)).collect();
+        let gaps = |runs: &[crate::Run], sweeps: Vec<crate::Sweep>| {
+            let loaded = crate::Loaded { runs: runs.to_vec(), skipped: vec![], sweeps };
+            crate::ComparisonRule::of_loaded(&loaded).registration_gaps
+        };
+        let sha256 = folder.lock.sha256.clone();
+        runs[0].manifest.preregistration = Some(crate::Registered { sha256, program_sha256: "00".into() });
+        let said = gaps(&runs, vec![sweep.clone()]);
+        assert_eq!(said, ["every run made under the lock (1 carry another hash or none)"]);
+        let registered = runs[0].manifest.preregistration.clone();
+        runs[1].manifest.preregistration = registered;
+        assert_eq!(gaps(&runs, vec![sweep.clone()]), Vec::<String>::new());
+        let other = crate::Sweep { registration: Registration::default(), ..sweep.clone() };
+        assert_eq!(gaps(&runs, vec![sweep, other]), [NOT_REGISTERED]);
+        assert_eq!(gaps(&runs, vec![]), [NOT_REGISTERED]);
+    }
+
+    #[test]
     fn without_a_lock_there_is_no_registration() {
         let folder = folder();
         fs::remove_file(folder.root.path().join("_sweeps/toy").join(Preregistration::FILE)).unwrap();

@@ -93,10 +93,7 @@ pub fn analyse(paths: &[PathBuf]) -> miette::Result<Analysis> {
         ));
     }
     let part = |loaded: Loaded| {
-        let rule = match loaded.sweeps.first() {
-            Some(sweep) => ComparisonRule::of_sweep(sweep),
-            None => ComparisonRule::of_runs(&loaded.runs),
-        };
+        let rule = ComparisonRule::of_loaded(&loaded);
         let comparisons = compare(&loaded.runs, &rule);
         (loaded, comparisons)
     };

@@ -44,10 +44,10 @@ pub fn command(args: &RunArgs) -> miette::Result<Exit> {
         true => None,
         false => registration(&prepared.experiment, &args.experiment.files).into_diagnostic()?,
     };
-    match &registration {
-        Some(registration) => say(&format!("preregistered: sha256 {}", registration.lock.sha256)),
-        None => say("not preregistered: these runs explore and can't confirm"),
-    }
+    let standing = match &registration {
+        Some(registration) => format!("preregistered as sha256 {}", registration.lock.sha256),
+        None => "not preregistered".to_owned(),
+    };
     let options = Options {
         output_dir: prepared.output_dir.clone(),
         name: prepared.sweep.clone(),
@@ -60,7 +60,7 @@ pub fn command(args: &RunArgs) -> miette::Result<Exit> {
     if let Some(preset) = args.experiment.preset {
         say(&preset.head());
     }
-    say(&super::plan::headline(&prepared));
+    say(&format!("{}; {standing}", super::plan::headline(&prepared)));
     let status =
         run(&prepared.experiment, &prepared.cells, &prepared.replay.divergence, &options, &interrupt)
             .into_diagnostic()?;

@@ -72,6 +72,11 @@ fn a_locked_experiment_runs_under_its_hash_and_the_log_has_the_lock_ahead_of_the
     assert!(
         started.clone().count() > 0 && started.clone().all(|line| line["preregistration"] == hash.as_str())
     );
+    let check = bench.done("log check out", &[]).out;
+    assert!(
+        check.contains("small: locked in line 1 as sha256") && check.contains("the first in line 2"),
+        "{check}"
+    );
     for file in ["manifest.json", "status.json", "summary.json"] {
         let text = fs::read_to_string(bench.path(&format!("out/small-base-s1/{file}"))).unwrap();
         assert!(text.contains(&hash), "{file}");

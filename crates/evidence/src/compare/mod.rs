@@ -13,7 +13,7 @@ mod rung;
 pub use contrast::{Contrast, Effect, Range, Verdict};
 pub use rung::{Rung, Step};
 
-use crate::{ArmRole, Better, Levels, Multiplicity, PlannedRun, ProfileRef, Run, Sweep, SweepPlan, metric};
+use crate::{ArmRole, Better, Levels, Loaded, Multiplicity, PlannedRun, ProfileRef, Run, SweepPlan, metric};
 use acb_stats::{blocks_needed, holm, quantile_linear};
 use acb_types::{Digest, Source};
 use cells::{Arm, Level};
@@ -95,10 +95,26 @@ impl ComparisonRule {
         }
     }
 
-    /// The rule of a sweep's plan, and how its runs stand to their preregistration.
+    /// The rule of the first sweep's plan, and how all of these runs stand to its preregistration; [`Self::of_runs`] where
+    /// there is no sweep.
     #[must_use]
-    pub fn of_sweep(sweep: &Sweep) -> Self {
-        Self { registration_gaps: sweep.registration.gaps.clone(), ..Self::of_plan(&sweep.plan) }
+    pub fn of_loaded(loaded: &Loaded) -> Self {
+        let Some(first) = loaded.sweeps.first() else { return Self::of_runs(&loaded.runs) };
+        let mut gaps: Vec<String> = Vec::new();
+        for gap in loaded.sweeps.iter().flat_map(|sweep| &sweep.registration.gaps) {
+            if !gaps.contains(gap) {
+                gaps.push(gap.clone());
+            }
+        }
+        let under = |run: &&Run| {
+            run.manifest.preregistration.as_ref().map(|registered| registered.sha256.as_str())
+                == first.registration.sha256()
+        };
+        let others = loaded.runs.iter().filter(|run| !under(run)).count();
+        if gaps.is_empty() && others > 0 {
+            gaps.push(format!("every run made under the lock ({others} carry another hash or none)"));
+        }
+        Self { registration_gaps: gaps, ..Self::of_plan(&first.plan) }
     }
 
     /// The rule for runs without a plan: the primary metric of the first, level 0.05.
