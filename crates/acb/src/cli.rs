@@ -3,6 +3,8 @@
 mod bench;
 mod bundle;
 mod legacy;
+mod claims;
+mod prereg;
 mod runtime;
 
 pub use bench::{
@@ -13,6 +15,8 @@ pub use bench::{
 pub use bundle::{BundleArgs, KeyCommand, KeyNewArgs, VerifyArgs, WithholdArg};
 
 pub use legacy::{EvidenceCommand, ImportCommand, ImportLegacyArgs, ReviewArgs};
+pub use claims::{ClaimsArgs, PowerArgs};
+pub use prereg::{PreregArgs, PreregCommand, PreregLockArgs, PreregShowArgs};
 pub use runtime::{KeepArgs, RuntimeArgs, RuntimeCommand};
 
 use crate::presets::Preset;
@@ -48,6 +52,18 @@ pub enum Command {
     Run(RunArgs),
     /// Compare the arms of finished runs, from their folders alone.
     Report(ReportArgs),
+    /// Fix an experiment before its first run: question, arms, metrics, decision rule, sample size.
+    ///
+    /// `acb run` finds the lock beside the experiment file, refuses a changed experiment, and writes the lock's hash into the
+    /// log of runs ahead of the first of them and into every run. `sha256sum` of the lock file is that hash.
+    #[command(subcommand)]
+    Prereg(PreregCommand),
+    /// What finished runs allow to be said: each claim with its rung and verdict, and what every higher rung lacks.
+    ///
+    /// The rung is computed from what the runs are and never declared. Exit status 1 when `--want` is above it.
+    Claims(ClaimsArgs),
+    /// How many blocks an effect needs, or how small an effect blocks can show, from a pilot's spread.
+    Power(PowerArgs),
     /// Check an experiment and this machine before a run.
     Doctor(DoctorArgs),
     /// Print the JSON schema of the experiment file or of a command's `--json` output.
@@ -221,6 +237,9 @@ pub struct RunArgs {
     /// Run the other cells although one failed; the exit status is still 1.
     #[arg(long)]
     pub continue_on_error: bool,
+    /// Run without the experiment's lock, as an exploration: no run carries its hash, and none can support a confirmation.
+    #[arg(long)]
+    pub exploratory: bool,
     /// Cells run side by side; the number of processors when absent. Results do not depend on it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
@@ -287,6 +306,12 @@ pub enum SchemaOf {
     Run,
     /// `acb report --json`.
     Report,
+    /// `acb claims --json`, and `claims.json` in a sweep's folder.
+    Claims,
+    /// `acb power --json`.
+    Power,
+    /// A lock file, as `acb prereg lock` writes it.
+    Preregistration,
     /// `acb doctor --json`.
     Doctor,
     /// `acb list ... --json`.

@@ -12,7 +12,8 @@ use crate::sink::{CellSink, RoutingLog};
 use crate::spec::rule::RoutingRecords;
 use crate::watched::Watched;
 use acb_evidence::{
-    AdapterRef, EvidenceError, FILE_VERSION, Manifest, ProfileRef, RunState, summarise_folder, write_json,
+    AdapterRef, EvidenceError, FILE_VERSION, Manifest, ProfileRef, Registered, RunState, summarise_folder,
+    write_json,
 };
 use acb_sim::{Run, RunTotals, SimError};
 use acb_types::{Digest, Source};
@@ -71,6 +72,8 @@ pub struct Job<'a> {
     pub experiment: &'a Experiment,
     /// Printed above every table of the runs.
     pub labels: &'a [String],
+    /// The preregistration that they are run under.
+    pub registered: Option<&'a Registered>,
     /// The servers; `None`: the embedded simulator.
     pub servers: Option<&'a Servers>,
     /// Whether to stop.
@@ -235,7 +238,7 @@ fn assert_recorded(totals: &RunTotals, recorded: u64) {
 /// What a cell's manifest says before its first request.
 #[must_use]
 pub fn manifest(job: &Job<'_>, cell: &Cell) -> Manifest {
-    let Job { experiment, labels, .. } = job;
+    let Job { experiment, labels, registered, .. } = job;
     let level = &experiment.levels[cell.level];
     let arm = &level.arms[cell.arm];
     let (name, calibrated) = level.spec.cluster.profile_label();
@@ -268,5 +271,6 @@ pub fn manifest(job: &Job<'_>, cell: &Cell) -> Manifest {
         created_unix_ms: unix_ms(),
         seed: cell.block,
         live: None,
+        preregistration: registered.cloned(),
     }
 }

@@ -342,6 +342,7 @@ fn arms(spec: &ExperimentSpec) -> Vec<Arm> {
         RoleSpec::Baseline => ArmRole::Baseline,
         RoleSpec::Treatment => ArmRole::Treatment,
         RoleSpec::Control => ArmRole::Control,
+        RoleSpec::Placebo => ArmRole::Placebo,
         RoleSpec::Bound => ArmRole::Bound,
     };
     let own = spec.arms.iter().filter(runs).map(|a| arm(a, a.name.clone(), role(spec.role(a))));

@@ -175,6 +175,8 @@ impl RunFolder {
         let mut status = Status::planned(&manifest.run_id, planned_requests, unix_ms());
         status.started_unix_ms = Some(unix_ms());
         status.state = RunState::Running;
+        status.preregistration =
+            manifest.preregistration.as_ref().map(|registered| registered.sha256.clone());
         write_json(path, &status)?;
         Ok(Self { path: path.to_path_buf(), status })
     }

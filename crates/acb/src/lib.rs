@@ -19,6 +19,7 @@ pub mod historical;
 pub mod interrupt;
 pub mod live;
 pub mod plan;
+pub mod preregister;
 pub mod presets;
 pub mod progress;
 pub mod quality;

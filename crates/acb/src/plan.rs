@@ -1,7 +1,8 @@
 //! The plan: every cell in the order of execution, and what they would cost.
 
 use crate::experiment::{Arm, Experiment, Level};
-use acb_evidence::{FILE_VERSION, Levels, Pair, PlannedRun, SweepArm, SweepPlan};
+use crate::spec::rule::MultiplicitySpec;
+use acb_evidence::{FILE_VERSION, Levels, Multiplicity, Pair, PlannedRun, SweepArm, SweepPlan};
 use acb_types::{Digest, Seed};
 use serde_json::Value as Json;
 
@@ -58,6 +59,8 @@ pub fn cell_config(experiment: &Experiment, cell: &Cell) -> String {
     spec.seeds = crate::spec::SeedsSpec::List(vec![cell.block]);
     spec.aa = crate::spec::rule::AaSpec::Off;
     spec.decision_rule.contrasts.clear();
+    // A cell answers no question of its own.
+    spec.preregistration = None;
     spec.resolved_yaml()
 }
 
@@ -76,6 +79,7 @@ fn level_digest(experiment: &Experiment, level: usize) -> Digest {
     spec.question.clear();
     spec.hypothesis = None;
     spec.secondary_metrics.clear();
+    spec.preregistration = None;
     Digest::of(spec.resolved_yaml().as_bytes())
 }
 
@@ -161,6 +165,10 @@ pub fn sweep_plan(experiment: &Experiment, sweep: &str, cells: &[Cell]) -> Sweep
             .map(|(arm, against)| Pair { arm: arm.to_owned(), against: against.to_owned() })
             .collect(),
         secondary_metrics: spec.secondary_metrics.clone(),
+        multiplicity: match spec.decision_rule.multiplicity {
+            MultiplicitySpec::Holm => Multiplicity::Holm,
+            MultiplicitySpec::Gatekeeping => Multiplicity::Gatekeeping,
+        },
         runs: cells.iter().map(run).collect(),
     }
 }

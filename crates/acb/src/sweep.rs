@@ -11,8 +11,8 @@ use crate::plan::{Cell, sweep_plan};
 use crate::progress::Progress;
 use crate::spec::runtime::RuntimeSpec;
 use acb_evidence::{
-    Divergence, EvidenceError, LogEvent, RunLog, RunState, Status, SweepPlan, Versioned, read_json,
-    write_atomically, write_json,
+    Divergence, EvidenceError, Lock, LogEvent, Preregistration, Registered, RunLog, RunLogError, RunState,
+    Status, SweepPlan, Versioned, read_json, write_atomically, write_json,
 };
 use acb_types::Digest;
 use schemars::JsonSchema;
@@ -47,6 +47,9 @@ pub enum SweepError {
     /// The servers can't be used.
     #[error(transparent)]
     Live(#[from] LiveError),
+    /// The log of runs.
+    #[error(transparent)]
+    Log(#[from] RunLogError),
     /// The file says that there will be servers, and not which.
     #[error(
         "runtime `server` only plans: name the servers in `runtime` (kind vllm, sglang, llamacpp or openai), use --dry-run, or `--set runtime=simulated`"
@@ -75,6 +78,17 @@ pub struct Options {
     pub jobs: usize,
     /// Printed above every table of the runs.
     pub labels: Vec<String>,
+    /// The preregistration that they are run under.
+    pub registration: Option<Registration>,
+}
+
+/// A preregistration, and the program that runs under it.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    /// The preregistration.
+    pub lock: Lock,
+    /// What runs carry of it.
+    pub carried: Registered,
 }
 
 /// What to do with cells that were started before.
@@ -175,10 +189,26 @@ pub fn run(
     write_json(&folder, &sweep_plan(experiment, &options.name, cells))?;
     write_json(&folder, divergence)?;
     write_atomically(&folder.join("config_resolved.yaml"), experiment.spec.resolved_yaml().as_bytes())?;
-    let servers = fleet.as_ref().map(|fleet| &fleet.servers);
-    let job = Job { experiment, labels: &options.labels, servers, interrupt };
     let log = RunLog::of(&options.output_dir);
+    if let Some(registration) = options.registration.as_ref().filter(|_| !todo.is_empty()) {
+        register(&log, &folder, &registration.lock)?;
+    }
+    let servers = fleet.as_ref().map(|fleet| &fleet.servers);
+    let registered = options.registration.as_ref().map(|registration| &registration.carried);
+    let job = Job { experiment, labels: &options.labels, registered, servers, interrupt };
     Work { job, cells, todo: &todo, options, folder: &folder, log }.run()
+}
+
+/// Puts a preregistration into the log, ahead of the first run under it, and its text beside the plan.
+fn register(log: &RunLog, folder: &Path, lock: &Lock) -> Result<(), SweepError> {
+    lock.write(&folder.join(Preregistration::FILE))?;
+    let entered = |event: &LogEvent| matches!(event, LogEvent::Locked { preregistration, .. } if *preregistration == lock.sha256);
+    if !log.read()?.iter().any(|entry| entered(&entry.event)) {
+        let experiment = lock.preregistration.name.clone();
+        let locked = LogEvent::Locked { experiment, preregistration: lock.sha256.clone() };
+        log.append(unix_ms(), locked)?;
+    }
+    Ok(())
 }
 
 fn fleet(
@@ -298,7 +328,7 @@ impl Work<'_> {
             run_id: cell.run_id.clone(),
             experiment_digest: self.job.experiment.digest.clone(),
             cell_digest: cell.digest.clone(),
-            preregistration: None,
+            preregistration: self.job.registered.map(|registered| registered.sha256.clone()),
         };
         self.log.append(unix_ms(), started)?;
         let end = execute(&self.job, cell, &folder);

@@ -152,6 +152,7 @@ fn what_contradicts_another_field_is_refused_in_its_place() {
         ("name: live", "name: static", "6:11", &["the arm `static` is already item 0"]),
         ("[qa, json]", "[qa, jsn]", "8:20", &["no adapter is named `jsn`", "did you mean `json`?"]),
         ("[qa, json]", "[qa, qa]", "8:20", &["`qa` is offered twice"]),
+        ("[qa, json]", "[qa, json]\n    role: placebo", "8:5", &["is offered `qa`", "role placebo only"]),
         ("name: live", "name: static-again", "6:11", &["the arm that is run twice"]),
         (
             "{kind: specialists}",

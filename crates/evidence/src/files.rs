@@ -72,6 +72,18 @@ pub struct Manifest {
     /// What a run on servers says of them and of its client; absent for the embedded simulator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveFacts>,
+    /// The preregistration that it was run under; absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preregistration: Option<Registered>,
+}
+
+/// The preregistration that a run was made under, and the program that made it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Registered {
+    /// SHA-256 of the preregistration, hex.
+    pub sha256: String,
+    /// SHA-256 of the executable that made the run, hex.
+    pub program_sha256: String,
 }
 
 /// A run on servers: what they said of themselves before it, and whether the client did what was asked of it.
@@ -86,6 +98,9 @@ pub struct LiveFacts {
     pub client_remarks: Vec<String>,
     /// What went wrong with looking at the servers during the run; empty where every look brought something.
     pub watch_faults: Vec<String>,
+    /// Whether the run wrote a number of its own into its prompts, so that it shares no prefix with any other run.
+    #[serde(default)]
+    pub own_prompts: bool,
 }
 
 /// A server before a run.
@@ -126,6 +141,8 @@ pub enum ArmRole {
     Treatment,
     /// A check on the treatment, such as the same policy under a shuffled prior. Secondary.
     Control,
+    /// Requests served by adapters of zero weights: what adapters cost, apart from what they are good for. Secondary.
+    Placebo,
     /// Another arm run again under another routing seed: its difference is noise by construction.
     AaReplicate {
         /// The arm that it repeats.
@@ -176,6 +193,9 @@ pub struct Status {
     pub record_digest: Option<Digest>,
     /// Why it failed or was interrupted.
     pub message: Option<String>,
+    /// SHA-256 of the preregistration that it is run under, hex; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preregistration: Option<String>,
 }
 
 /// State of a run. Only `complete` is evidence.
@@ -208,6 +228,7 @@ impl Status {
             recorded_requests: 0,
             record_digest: None,
             message: None,
+            preregistration: None,
         }
     }
 
@@ -237,6 +258,9 @@ pub struct Summary {
     pub per_adapter: Vec<GroupRow>,
     /// One row per tenant, by number.
     pub per_tenant: Vec<GroupRow>,
+    /// SHA-256 of the preregistration that it was run under, hex; absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preregistration: Option<String>,
 }
 
 /// The time that rates are over: from the first due time to the last end, for open and closed loops alike.
@@ -321,8 +345,29 @@ pub struct SweepPlan {
     pub contrasts: Vec<Pair>,
     /// Metrics beside the primary one that the experiment names.
     pub secondary_metrics: Vec<String>,
+    /// Whether they are tested after the primary one, each once everything before it is significant.
+    #[serde(default, skip_serializing_if = "Multiplicity::is_holm")]
+    pub multiplicity: Multiplicity,
     /// Every run that was planned, in the order of execution.
     pub runs: Vec<PlannedRun>,
+}
+
+/// How tests share the probability of a false claim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Multiplicity {
+    /// Holm over the primary family; nothing else is tested.
+    #[default]
+    Holm,
+    /// Holm within families, which follow each other: the primary metric, then each secondary one in its order.
+    Gatekeeping,
+}
+
+impl Multiplicity {
+    /// Whether it is the plain rule, which documents leave out.
+    fn is_holm(&self) -> bool {
+        *self == Self::Holm
+    }
 }
 
 /// One arm of a sweep.

@@ -5,7 +5,10 @@
 //! a number that is not there: an absent value stays absent and says why.
 
 mod audit;
+mod canonical;
+mod claims;
 mod compare;
+mod drift;
 mod error;
 mod files;
 mod groups;
@@ -14,6 +17,8 @@ mod legacy;
 mod lines;
 mod load;
 mod metrics;
+mod preregistration;
+mod registration;
 mod report;
 mod rows;
 mod run_log;
@@ -26,15 +31,19 @@ mod testing;
 mod write;
 
 pub use audit::{Disagreement, DisagreementKind, audit};
+pub use canonical::{canonical_json, sha256_hex, sha256_of_file};
+pub use claims::{
+    Claim, Claims, ClaimsDocument, EvidenceRef, Finding, FourWay, Judged, Scope, claims, claims_document,
+};
 pub use compare::{
-    ArmRow, ComparisonRule, Comparisons, Contrast, Effect, LevelComparison, Missing, Pair, Range, Rung,
+    ArmRow, ComparisonRule, Comparisons, Contrast, Effect, LevelComparison, Missing, Pair, Range, Rung, Step,
     Verdict, compare,
 };
 pub use error::{EvidenceError, LineFault};
 pub use files::{
     AdapterRef, ArmRole, Divergence, DivergenceLevel, FILE_VERSION, GroupRow, Levels, LiveFacts, Manifest,
-    Metric, PlannedRun, ProfileRef, ResetFacts, RunState, ServerFacts, Status, Summary, SweepArm, SweepPlan,
-    Versioned, Wall, document_bytes, read_json, write_json,
+    Metric, Multiplicity, PlannedRun, ProfileRef, Registered, ResetFacts, RunState, ServerFacts, Status,
+    Summary, SweepArm, SweepPlan, Versioned, Wall, document_bytes, read_json, write_json,
 };
 pub use legacy::{
     Backing, Column, Compat, CompatRow, Conditions, Duration, Ended, Form, HistoricalSet, Kind, LegacyFolder,
@@ -44,7 +53,12 @@ pub use legacy::{
 pub use lines::MAX_LINE_BYTES;
 pub use load::{Loaded, Run, Skipped, Sweep, load_runs};
 pub use metrics::{Better, MetricInfo, SourceRule, metric, metrics, metrics_markdown};
-pub use report::{render_divergence, render_markdown, render_terminal};
+pub use preregistration::{
+    Change, Deviation, FalsificationRule, Lock, Preregistration, PreregistrationSection, Program,
+    PromotionRule, SampleSize,
+};
+pub use registration::Registration;
+pub use report::{render_claims, render_divergence, render_markdown, render_terminal};
 pub use rows::{Records, ServerRows};
 pub use run_log::{LogEntry, LogEvent, RunCounts, RunLog, RunLogError, run_counts};
 pub use summary::{Summariser, summarise, summarise_folder};

@@ -1,6 +1,7 @@
 //! Finds run folders and sweeps below a root.
 
 use crate::files::{Versioned, document_bytes, read_json};
+use crate::registration::Registration;
 use crate::summary::summarise_hashed;
 use crate::{Divergence, EvidenceError, Manifest, RunState, Status, Summary, SweepPlan};
 use acb_types::Digest;
@@ -36,6 +37,8 @@ pub struct Sweep {
     pub plan: SweepPlan,
     /// Its divergence matrices, when the plan was gated on them.
     pub divergence: Option<Divergence>,
+    /// How its runs stand to a preregistration.
+    pub registration: Registration,
 }
 
 /// Everything below a root.
@@ -114,7 +117,9 @@ fn load_sweep(folder: &Path) -> Result<Sweep, EvidenceError> {
         true => Some(read_json(folder)?),
         false => None,
     };
-    Ok(Sweep { folder: folder.to_path_buf(), plan: read_json(folder)?, divergence })
+    let plan = read_json(folder)?;
+    let registration = Registration::of_sweep(folder, &plan)?;
+    Ok(Sweep { folder: folder.to_path_buf(), plan, divergence, registration })
 }
 
 /// A complete run, or why it is none.

@@ -84,6 +84,7 @@ impl Summariser {
             metrics,
             per_adapter: adapters.rows(),
             per_tenant: tenants.rows(),
+            preregistration: manifest.preregistration.map(|registered| registered.sha256),
         }
     }
 }

@@ -123,6 +123,7 @@ pub(crate) fn manifest(arm: &str, role: ArmRole, block: u64) -> Manifest {
         created_unix_ms: 0,
         seed: block,
         live: None,
+        preregistration: None,
     }
 }
 
@@ -172,6 +173,7 @@ pub(crate) fn sweep_plan(manifests: &[Manifest]) -> SweepPlan {
         min_effect_ratio: 1.0,
         contrasts,
         secondary_metrics: Vec::new(),
+        multiplicity: crate::Multiplicity::Holm,
         runs: manifests.iter().map(run).collect(),
     }
 }
@@ -207,6 +209,7 @@ pub(crate) fn run(arm: &str, role: ArmRole, block: u64, value: f64) -> Run {
         metrics: BTreeMap::from(metrics),
         per_adapter: vec![],
         per_tenant: vec![],
+        preregistration: None,
     };
     Run { folder: manifest.run_id.clone().into(), manifest, summary }
 }

@@ -42,6 +42,7 @@ fn manifest(arm: &str, role: ArmRole, block: u64) -> Manifest {
         created_unix_ms: 0,
         seed: block,
         live: None,
+        preregistration: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Exit, print};
 use crate::cli::LogArgs;
 use crate::clock::unix_ms;
-use acb_evidence::{RunCounts, RunLog, audit, run_counts};
+use acb_evidence::{LogEntry, LogEvent, RunCounts, RunLog, audit, run_counts};
 use miette::{IntoDiagnostic, miette};
 use std::fmt::Write;
 
@@ -22,12 +22,35 @@ pub fn check(args: &LogArgs) -> miette::Result<Exit> {
         log.path().display(),
         entries.len()
     );
+    text.push_str(&locks(&entries));
     for finding in &findings {
         // Writing to a String can't fail.
         let _ = writeln!(text, "{finding}");
     }
     print(&text)?;
     Ok(if findings.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+/// Every preregistration in the log, with the runs that were begun under it and where each stands in the chain.
+fn locks(entries: &[LogEntry]) -> String {
+    let mut text = String::new();
+    for entry in entries {
+        let LogEvent::Locked { experiment, preregistration } = &entry.event else { continue };
+        let under = entries.iter().filter(|other| match &other.event {
+            LogEvent::Started { preregistration: Some(hash), .. } => hash == preregistration,
+            _ => false,
+        });
+        let lines: Vec<u64> = under.map(|other| other.n).collect();
+        let first = lines.first().map_or_else(|| "none yet".to_owned(), |n| format!("the first in line {n}"));
+        // Writing to a String can't fail.
+        let _ = writeln!(
+            text,
+            "{experiment}: locked in line {} as sha256 {preregistration}; {} runs begun under it, {first}",
+            entry.n,
+            lines.len()
+        );
+    }
+    text
 }
 
 /// Sets an unfinished last line aside.

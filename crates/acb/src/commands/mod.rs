@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod bundle;
 pub mod calibrate;
+pub mod claims;
 pub mod doctor;
 pub mod key;
 pub mod evidence;
@@ -11,6 +12,8 @@ pub mod list;
 pub mod log;
 pub mod memory;
 pub mod plan;
+pub mod power;
+pub mod prereg;
 pub mod report;
 pub mod run;
 pub mod runtime;
@@ -21,7 +24,7 @@ pub mod trace;
 pub mod validate;
 pub mod verify;
 
-use crate::cli::{Cli, Command, EvidenceCommand, ImportCommand, KeyCommand, LogCommand, TraceCommand};
+use crate::cli::{Cli, Command, EvidenceCommand, ImportCommand, KeyCommand, LogCommand, PreregCommand, TraceCommand};
 use clap::CommandFactory;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -51,6 +54,11 @@ pub fn dispatch(cli: Cli) -> miette::Result<Exit> {
         Command::Plan(args) => plan::command(&args),
         Command::Run(args) => run::command(&args),
         Command::Report(args) => report::command(&args),
+        Command::Prereg(PreregCommand::Lock(args)) => prereg::lock(&args),
+        Command::Prereg(PreregCommand::Show(args)) => prereg::show(&args),
+        Command::Prereg(PreregCommand::Check(args)) => prereg::check_lock(&args),
+        Command::Claims(args) => claims::command(&args),
+        Command::Power(args) => power::command(&args),
         Command::Doctor(args) => doctor::command(&args),
         Command::Schema(args) => schema::command(&args),
         Command::List(args) => list::command(&args),

@@ -200,6 +200,7 @@ pub fn document(plan: &Prepared) -> PlanDocument {
         acb_evidence::ArmRole::Baseline => "baseline".to_owned(),
         acb_evidence::ArmRole::Treatment => "treatment".to_owned(),
         acb_evidence::ArmRole::Control => "control".to_owned(),
+        acb_evidence::ArmRole::Placebo => "placebo".to_owned(),
         acb_evidence::ArmRole::Bound => "bound".to_owned(),
         acb_evidence::ArmRole::AaReplicate { of } => format!("A/A replicate of {of}"),
     };

@@ -3,7 +3,8 @@
 use super::{Exit, json_text, print};
 use crate::cli::{ReportArgs, ReportFormat};
 use acb_evidence::{
-    ComparisonRule, Comparisons, Loaded, compare, load_runs, render_markdown, render_terminal,
+    Claims, ComparisonRule, Comparisons, EvidenceError, Loaded, claims, claims_document, compare, load_runs,
+    render_markdown, render_terminal, write_atomically,
 };
 use miette::{IntoDiagnostic, miette};
 use schemars::JsonSchema;
@@ -15,6 +16,8 @@ use std::path::{Path, PathBuf};
 
 /// Name of the report in a sweep's folder.
 pub const REPORT: &str = "report.md";
+/// Name of the claims in a sweep's folder.
+pub const CLAIMS: &str = "claims.json";
 
 /// Experiments with their comparisons.
 pub struct Analysis {
@@ -43,6 +46,8 @@ pub struct ExperimentReport {
     pub left_out: Vec<String>,
     /// Its arms compared.
     pub comparisons: Comparisons,
+    /// What may be said of them.
+    pub claims: Claims,
 }
 
 impl ExperimentReport {
@@ -56,6 +61,7 @@ impl ExperimentReport {
             question: plan.map(|plan| plan.question.clone()),
             labels: labels.into_iter().collect(),
             left_out: loaded.skipped.iter().map(|s| format!("{}: {}", s.folder.display(), s.why)).collect(),
+            claims: claims(&loaded, &comparisons),
             comparisons,
         }
     }
@@ -94,10 +100,7 @@ impl Analysis {
     #[must_use]
     pub fn of(all: Loaded) -> Self {
         let part = |loaded: Loaded| {
-            let rule = match loaded.sweeps.first() {
-                Some(sweep) => ComparisonRule::of_plan(&sweep.plan),
-                None => ComparisonRule::of_runs(&loaded.runs),
-            };
+            let rule = ComparisonRule::of_loaded(&loaded);
             let comparisons = compare(&loaded.runs, &rule);
             (loaded, comparisons)
         };
@@ -119,10 +122,32 @@ impl Analysis {
         self.parts.iter().map(part).collect::<Vec<_>>().join("\n")
     }
 
+    /// What each experiment allows to be said.
+    #[must_use]
+    pub fn claims(&self) -> Vec<Claims> {
+        self.parts.iter().map(|(loaded, comparisons)| claims(loaded, comparisons)).collect()
+    }
+
+    /// The arms of each experiment compared.
+    #[must_use]
+    pub fn comparisons(&self) -> Vec<&Comparisons> {
+        self.parts.iter().map(|(_, comparisons)| comparisons).collect()
+    }
+
     /// Every file that is derived from the folders read, by name: nothing else goes into it.
     #[must_use]
     pub fn derived(&self) -> Vec<(&'static str, String)> {
-        vec![(REPORT, self.markdown())]
+        vec![(REPORT, self.markdown()), (CLAIMS, json_text(&claims_document(self.claims())))]
+    }
+
+    /// Writes the derived files into a sweep's folder.
+    ///
+    /// # Errors
+    /// When one can't be written.
+    pub fn write_derived(&self, folder: &Path) -> Result<(), EvidenceError> {
+        self.derived()
+            .iter()
+            .try_for_each(|(name, text)| write_atomically(&folder.join(name), text.as_bytes()))
     }
 
     /// As a document.

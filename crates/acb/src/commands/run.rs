@@ -5,10 +5,10 @@ use super::{Exit, print, print_json, say};
 use crate::cli::RunArgs;
 use crate::folder::FolderError;
 use crate::interrupt::Interrupt;
+use crate::preregister::registration;
 use crate::sweep::{
     OnError, Options, StartedCells, SweepState, SweepStatus, record_digest, run, sweep_folder,
 };
-use acb_evidence::write_atomically;
 use miette::{IntoDiagnostic, miette};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -40,6 +40,14 @@ pub fn command(args: &RunArgs) -> miette::Result<Exit> {
         }
         return Ok(if prepared.refused() { Exit::Failed } else { Exit::Done });
     }
+    let registration = match args.exploratory {
+        true => None,
+        false => registration(&prepared.experiment, &args.experiment.files).into_diagnostic()?,
+    };
+    let standing = match &registration {
+        Some(registration) => format!("preregistered as sha256 {}", registration.lock.sha256),
+        None => "not preregistered".to_owned(),
+    };
     let options = Options {
         output_dir: prepared.output_dir.clone(),
         name: prepared.sweep.clone(),
@@ -47,11 +55,12 @@ pub fn command(args: &RunArgs) -> miette::Result<Exit> {
         on_error: if args.continue_on_error { OnError::Continue } else { OnError::Stop },
         jobs,
         labels: prepared.labels(),
+        registration,
     };
     if let Some(preset) = args.experiment.preset {
         say(&preset.head());
     }
-    say(&super::plan::headline(&prepared));
+    say(&format!("{}; {standing}", super::plan::headline(&prepared)));
     let status =
         run(&prepared.experiment, &prepared.cells, &prepared.replay.divergence, &options, &interrupt)
             .into_diagnostic()?;
@@ -81,8 +90,8 @@ fn conclude(args: &RunArgs, prepared: &Prepared, status: SweepStatus) -> miette:
         return Ok(exit);
     }
     let analysis = super::report::analyse(std::slice::from_ref(&folder))?;
+    analysis.write_derived(&folder).map_err(FolderError::from).into_diagnostic()?;
     let path = folder.join(super::report::REPORT);
-    write_atomically(&path, analysis.markdown().as_bytes()).map_err(FolderError::from).into_diagnostic()?;
     let report = path.to_str().ok_or_else(|| miette!("{}: not UTF-8", path.display()))?.to_owned();
     let digest = record_digest(&prepared.output_dir, &prepared.cells).into_diagnostic()?.to_string();
     match args.json {

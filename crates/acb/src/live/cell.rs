@@ -92,7 +92,8 @@ pub fn run_live(
     let broken = broken(&end, servers);
     let workload = end.source.structure();
     let digest = finish(end.sink, folder.path())?;
-    let facts = LiveFacts { watch_faults: faults(&watched), ..live_facts(facts, &end.check) };
+    let own_prompts = servers.spec.cache_before_run == CacheBeforeRun::OtherPrompts;
+    let facts = LiveFacts { watch_faults: faults(&watched), own_prompts, ..live_facts(facts, &end.check) };
     Ok(LiveEnd { digest, workload, source, engine, facts, broken })
 }
 
@@ -146,6 +147,7 @@ fn live_facts(servers: Vec<ServerFacts>, check: &RunCheck) -> LiveFacts {
         client_faults: check.faults.iter().map(ToString::to_string).collect(),
         client_remarks: check.remarks.iter().map(ToString::to_string).collect(),
         watch_faults: Vec::new(),
+        own_prompts: false,
     }
 }
 

@@ -5,7 +5,7 @@ use super::resolve::Finding;
 use super::rule::AaSpec;
 use super::tree::join;
 use super::words::{list, suggestion};
-use super::{ArmSpec, ExperimentSpec, SeedsSpec};
+use super::{ArmSpec, ExperimentSpec, RoleSpec, SeedsSpec};
 use acb_routing::PolicySpec;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +20,7 @@ pub fn check(spec: &ExperimentSpec, metrics: &[&str]) -> Vec<Finding> {
     found.extend(check_seeds(&spec.seeds));
     found.extend(super::levels::check_factors(spec));
     found.extend(super::runtime::check_factors(spec));
+    found.extend(super::preregistration::check(spec, metrics));
     found
 }
 
@@ -137,6 +138,7 @@ fn check_offer(at: usize, arm: &ArmSpec, adapters: &[NamedAdapter]) -> Vec<Findi
             found.push(fault(pointer, format!("the adapter `{name}` is offered twice: keep one")));
         }
     }
+    found.extend(check_placebo(at, arm, adapters, &offered));
     let multitask = |adapter: &&NamedAdapter| adapter.role == AdapterRoleSpec::Multitask;
     let offers_multitask = adapters.iter().filter(multitask).any(|one| offered.contains(&one.name.as_str()));
     if matches!(arm.policy, PolicySpec::Multitask(_)) && !offers_multitask {
@@ -147,6 +149,19 @@ fn check_offer(at: usize, arm: &ArmSpec, adapters: &[NamedAdapter]) -> Vec<Findi
         found.push(fault(format!("/arms/{at}/policy"), message));
     }
     found
+}
+
+/// A placebo arm can't be served by anything that changes answers.
+fn check_placebo(at: usize, arm: &ArmSpec, adapters: &[NamedAdapter], offered: &[&str]) -> Option<Finding> {
+    let real = |adapter: &&NamedAdapter| {
+        adapter.role != AdapterRoleSpec::Placebo && offered.contains(&adapter.name.as_str())
+    };
+    let adapter = adapters.iter().find(real).filter(|_| arm.role == Some(RoleSpec::Placebo))?;
+    let message = format!(
+        "the placebo arm `{}` is offered `{}`, which changes answers: name adapters of role placebo only",
+        arm.name, adapter.name
+    );
+    Some(fault(format!("/arms/{at}/adapters"), message))
 }
 
 fn check_contrasts(spec: &ExperimentSpec) -> Vec<Finding> {
@@ -254,7 +269,7 @@ fn arm_names(spec: &ExperimentSpec) -> Vec<&str> {
     spec.arms.iter().map(|arm| arm.name.as_str()).collect()
 }
 
-fn unknown(pointer: &str, what: &str, name: &str, known: &[&str]) -> Option<Finding> {
+pub(super) fn unknown(pointer: &str, what: &str, name: &str, known: &[&str]) -> Option<Finding> {
     if known.contains(&name) {
         return None;
     }

@@ -6,6 +6,7 @@ use super::pattern::NAME;
 use super::rule::{AaSpec, BudgetSpec, DecisionRule, RecordsSpec};
 use super::runtime::RuntimeSpec;
 use super::truth::QualitySpec;
+use acb_evidence::PreregistrationSection;
 use acb_routing::PolicySpec;
 use acb_sim::ClusterSpec;
 use acb_types::{Nanos, Slo};
@@ -78,6 +79,9 @@ pub struct ExperimentSpec {
     /// The arm that is run twice, so that a comparison of equals is seen.
     #[serde(default)]
     pub aa: AaSpec,
+    /// What is fixed before the first run, beyond the experiment itself (`acb prereg lock`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preregistration: Option<PreregistrationSection>,
 }
 
 /// One value of a factor.
@@ -123,6 +127,8 @@ pub enum RoleSpec {
     Treatment,
     /// What shows that an effect has the claimed cause.
     Control,
+    /// What shows the cost of adapters apart from their use: it is offered adapters of role `placebo` alone.
+    Placebo,
     /// What no policy can beat.
     Bound,
 }

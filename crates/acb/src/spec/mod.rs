@@ -16,6 +16,7 @@ pub mod model;
 pub mod parse;
 pub mod pattern;
 mod policies;
+pub mod preregistration;
 mod remedy;
 pub mod resolve;
 pub mod rule;

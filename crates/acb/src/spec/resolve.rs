@@ -97,7 +97,12 @@ impl ExperimentSpec {
         emit::to_yaml(&self.json())
     }
 
-    fn json(&self) -> Json {
+    /// The same as a JSON value.
+    ///
+    /// # Panics
+    /// When a field has no form in JSON, which only our own bug can cause.
+    #[must_use]
+    pub fn json(&self) -> Json {
         serde_json::to_value(self).expect("an experiment has text keys and finite numbers")
     }
 

@@ -46,8 +46,11 @@ pub struct ContrastSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MultiplicitySpec {
-    /// Holm's step-down rule.
+    /// Holm's step-down rule over the contrasts of the primary metric; secondary metrics are exploratory.
     Holm,
+    /// The primary metric as above; then, while every test so far is significant, the secondary metrics one by one in the
+    /// order in which they are named, Holm within each.
+    Gatekeeping,
 }
 
 /// Limits of a plan; absent ones are not checked.

@@ -101,7 +101,7 @@ struct Got {
 fn run(experiment: &Experiment, cell: &Cell, root: &Path) -> Got {
     let folder = root.join(&cell.run_id);
     let interrupt = Interrupt::default();
-    let job = Job { experiment, labels: &[], servers: None, interrupt: &interrupt };
+    let job = Job { experiment, labels: &[], registered: None, servers: None, interrupt: &interrupt };
     let end = execute(&job, cell, &folder).unwrap();
     assert!(matches!(end, CellEnd::Complete(_)));
     let bound = experiment.spec.slo.slo().ttft_ns.unwrap();

@@ -14,6 +14,7 @@ mod interruption;
 mod live;
 mod load;
 mod plan;
+mod prereg;
 mod presets;
 mod resume;
 mod run;

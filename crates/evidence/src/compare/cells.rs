@@ -1,5 +1,6 @@
 //! Runs sorted into levels, arms and blocks.
 
+use super::contrast::Test;
 use super::{Contrast, Missing, Pair};
 use crate::{ArmRole, Levels, PlannedRun, ProfileRef, Run};
 use acb_types::{Digest, Source};
@@ -95,7 +96,7 @@ fn rank(role: &ArmRole) -> u8 {
     match role {
         ArmRole::Treatment => 0,
         ArmRole::Baseline => 1,
-        ArmRole::Control => 2,
+        ArmRole::Control | ArmRole::Placebo => 2,
         ArmRole::AaReplicate { .. } => 3,
         ArmRole::Bound => 4,
     }
@@ -166,18 +167,18 @@ impl Level<'_> {
     }
 
     /// The pairs on one metric.
-    pub(super) fn contrasts(&self, metric: &str, pairs: &[Pair], alpha: f64) -> Vec<Contrast> {
+    pub(super) fn contrasts(&self, metric: &str, pairs: &[Pair], test: Test) -> Vec<Contrast> {
         pairs
             .iter()
-            .map(|pair| Contrast::of(metric, [self.arm(&pair.arm), self.arm(&pair.against)], pair, alpha))
+            .map(|pair| Contrast::of(metric, [self.arm(&pair.arm), self.arm(&pair.against)], pair, test))
             .collect()
     }
 
     /// Every treatment and baseline against every bound.
-    pub(super) fn bounds(&self, metric: &str, alpha: f64) -> Vec<Contrast> {
+    pub(super) fn bounds(&self, metric: &str, test: Test) -> Vec<Contrast> {
         let competes = |role: &ArmRole| matches!(role, ArmRole::Treatment | ArmRole::Baseline);
         let pairs = self.pairs(competes, |role| *role == ArmRole::Bound);
-        self.contrasts(metric, &pairs, alpha).into_iter().map(Contrast::into_share_of_bound).collect()
+        self.contrasts(metric, &pairs, test).into_iter().map(Contrast::into_share_of_bound).collect()
     }
 
     pub(super) fn arm(&self, name: &str) -> Option<&Arm<'_>> {

@@ -3,7 +3,9 @@
 use super::cells::Arm;
 use super::{ComparisonRule, Pair};
 use crate::{Better, Metric, metric};
-use acb_stats::{Draws, Interval, Sides, StatsError, hodges_lehmann, hodges_lehmann_interval, sign_flip};
+use acb_stats::{
+    Draws, Interval, Sides, StatsError, hodges_lehmann, hodges_lehmann_interval, rank_tost, sign_flip,
+};
 use acb_types::Seed;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,6 +13,15 @@ use std::collections::BTreeMap;
 
 /// Sign patterns drawn where there are too many blocks to count all.
 const DRAWS: u64 = 100_000;
+
+/// Level and margin of a contrast's tests.
+#[derive(Clone, Copy)]
+pub(super) struct Test {
+    /// Level of the tests; intervals have confidence `1 - alpha`.
+    pub(super) alpha: f64,
+    /// Ratio of the better to the worse within which arms count as equal; 1: there is no such margin.
+    pub(super) margin_ratio: f64,
+}
 
 /// The comparison of two arms on one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -28,10 +39,17 @@ pub struct Contrast {
     pub blocks: usize,
     /// How large the difference is.
     pub effect: Effect,
+    /// Standard deviation over blocks of the log ratio; `None` where there is no ratio.
+    pub log_ratio_sd: Option<f64>,
     /// Two-sided p of the exact sign-flip test (of logs for a ratio, of values for a difference).
     pub p: Option<f64>,
     /// The same after Holm's adjustment; only in the primary family.
     pub p_adjusted: Option<f64>,
+    /// p of "the ratio is not within the margin": two one-sided exact signed-rank tests; `None` where there is no margin
+    /// or no ratio.
+    pub p_equivalence: Option<f64>,
+    /// The same after Holm's adjustment; only in the primary family.
+    pub p_equivalence_adjusted: Option<f64>,
     /// What follows under the family's level; only in the primary family.
     pub verdict: Option<Verdict>,
     /// Blocks in which the arm is better than the other. Against a bound there should be none.
@@ -80,7 +98,9 @@ pub enum Verdict {
     Better,
     /// The arm is worse at the family's level.
     Worse,
-    /// A difference at the family's level, and the estimate is smaller than what matters.
+    /// Within the margin at the family's level: as good as equal, whether or not a difference is shown.
+    Equivalent,
+    /// A difference at the family's level whose estimate is smaller than what matters, and not shown to be within it.
     TooSmall,
     /// The blocks are so few that no outcome of the family's tests could have shown a difference.
     TooFewBlocks,
@@ -91,7 +111,7 @@ pub enum Verdict {
 }
 
 impl Contrast {
-    pub(super) fn of(name: &str, arms: [Option<&Arm<'_>>; 2], pair: &Pair, alpha: f64) -> Self {
+    pub(super) fn of(name: &str, arms: [Option<&Arm<'_>>; 2], pair: &Pair, test: Test) -> Self {
         let mut contrast = Self::empty(name, pair);
         let [Some(arm), Some(against)] = arms else {
             let lacking = if arms[0].is_none() { &pair.arm } else { &pair.against };
@@ -104,22 +124,24 @@ impl Contrast {
             Ok(values) => {
                 contrast.unit.clone_from(&values.unit);
                 contrast.blocks = values.blocks.len();
-                contrast.estimate(&values, alpha);
+                contrast.estimate(&values, test);
             }
         }
         contrast
     }
 
     /// From one log ratio per block.
-    pub(super) fn of_log_ratios(name: &str, pair: &Pair, by_block: &BTreeMap<u64, f64>, alpha: f64) -> Self {
+    pub(super) fn of_log_ratios(name: &str, pair: &Pair, by_block: &BTreeMap<u64, f64>, test: Test) -> Self {
         let ratios: Vec<f64> = by_block.values().copied().collect();
         let mut contrast = Self::empty(name, pair);
         contrast.blocks = ratios.len();
-        match range(&ratios, 1.0 - alpha) {
+        contrast.log_ratio_sd = deviation(&ratios);
+        match range(&ratios, 1.0 - test.alpha) {
             Err(error) => contrast.effect = Effect::NotEstimable { why: in_blocks(&error) },
             Ok(range) => {
                 contrast.effect = Effect::Ratio(range.exp());
                 contrast.p = Some(contrast.test(&ratios));
+                contrast.p_equivalence = equivalence(&ratios, test);
             }
         }
         contrast
@@ -139,15 +161,18 @@ impl Contrast {
             pair: pair.clone(),
             blocks: 0,
             effect: Effect::NotEstimable { why: String::new() },
+            log_ratio_sd: None,
             p: None,
             p_adjusted: None,
+            p_equivalence: None,
+            p_equivalence_adjusted: None,
             verdict: None,
             better_in: Vec::new(),
         }
     }
 
     /// Fills in effect and p, and the blocks in which the arm is ahead.
-    fn estimate(&mut self, values: &Values, alpha: f64) {
+    fn estimate(&mut self, values: &Values, test: Test) {
         let (better, slack) = (self.better, 1e-9);
         let beyond = |(a, b): (f64, f64)| match better {
             Better::Higher => a > b + slack * b.abs(),
@@ -165,13 +190,17 @@ impl Contrast {
             None => values.pairs().map(|(a, b)| (a / b).ln()).collect(),
             Some(_) => values.pairs().map(|(a, b)| a - b).collect(),
         };
-        match (range(&differences, 1.0 - alpha), zero) {
+        self.log_ratio_sd = zero.is_none().then(|| deviation(&differences)).flatten();
+        match (range(&differences, 1.0 - test.alpha), zero) {
             (Err(error), _) => self.effect = Effect::NotEstimable { why: in_blocks(&error) },
             (Ok(range), None) => self.effect = Effect::Ratio(range.exp()),
             (Ok(range), Some(why)) => self.effect = Effect::Difference { range, why },
         }
         if !matches!(self.effect, Effect::NotEstimable { .. }) {
             self.p = Some(self.test(&differences));
+        }
+        if matches!(self.effect, Effect::Ratio(_)) {
+            self.p_equivalence = equivalence(&differences, test);
         }
     }
 
@@ -184,7 +213,8 @@ impl Contrast {
 
     /// Gives the verdict under an adjusted p-value in a family of this many tests. A difference is shown when the
     /// adjusted p and the interval say so: the test is of the mean, the interval of the Hodges-Lehmann estimate.
-    pub(super) fn settle(&mut self, p_adjusted: f64, family: usize, rule: &ComparisonRule) {
+    /// Equivalence goes first: a difference that is shown and shown not to matter is no advantage.
+    pub(super) fn settle(&mut self, adjusted: Adjusted, family: usize, rule: &ComparisonRule) {
         let above = match &self.effect {
             Effect::NotEstimable { .. } => {
                 self.verdict = Some(Verdict::NotEstimable);
@@ -193,13 +223,19 @@ impl Contrast {
             Effect::Ratio(range) => range.estimate > 1.0,
             Effect::Difference { range, .. } => range.estimate > 0.0,
         };
+        let Adjusted { p: p_adjusted, p_equivalence } = adjusted;
         self.p_adjusted = Some(p_adjusted);
+        self.p_equivalence_adjusted = self.p_equivalence.map(|_| p_equivalence);
         let small = match &self.effect {
             Effect::Ratio(range) => range.estimate.ln().abs() < rule.min_effect_ratio.ln(),
             Effect::Difference { .. } | Effect::NotEstimable { .. } => false,
         };
         let least_p = 2.0_f64.powi(1 - self.blocks as i32) * family as f64;
         let shown = p_adjusted <= rule.alpha && self.excludes_no_difference() == Some(true);
+        if self.p_equivalence_adjusted.is_some_and(|p| p <= rule.alpha) {
+            self.verdict = Some(Verdict::Equivalent);
+            return;
+        }
         self.verdict = Some(match (shown, above == (self.better == Better::Higher)) {
             (false, _) if least_p > rule.alpha => Verdict::TooFewBlocks,
             (true, _) if small => Verdict::TooSmall,
@@ -239,6 +275,26 @@ impl Range {
         let Self { estimate, low, high, level } = self;
         Self { estimate: 1.0 / estimate, low: 1.0 / high, high: 1.0 / low, level }
     }
+}
+
+/// Standard deviation of a sample of two or more.
+fn deviation(sample: &[f64]) -> Option<f64> {
+    acb_stats::variance(sample).ok().map(f64::sqrt)
+}
+
+/// p-values of a contrast after the adjustment over its family.
+pub(super) struct Adjusted {
+    /// Of the difference.
+    pub(super) p: f64,
+    /// Of "not within the margin".
+    pub(super) p_equivalence: f64,
+}
+
+/// p of "the ratio is not within the margin"; `None` where there is none, or the blocks are too few or too many for it.
+fn equivalence(log_ratios: &[f64], test: Test) -> Option<f64> {
+    let margin = test.margin_ratio.ln();
+    let found = (margin > 0.0).then(|| rank_tost(log_ratios, margin, test.alpha.min(0.25)))?;
+    found.ok().map(|equivalence| equivalence.p())
 }
 
 fn range(differences: &[f64], confidence: f64) -> Result<Range, StatsError> {

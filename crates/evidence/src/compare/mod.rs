@@ -6,16 +6,18 @@
 
 mod cells;
 mod contrast;
+mod gatekeeping;
 mod overall;
 mod rung;
 
 pub use contrast::{Contrast, Effect, Range, Verdict};
-pub use rung::Rung;
+pub use rung::{Rung, Step};
 
-use crate::{ArmRole, Better, Levels, PlannedRun, ProfileRef, Run, SweepPlan, metric};
+use crate::{ArmRole, Better, Levels, Loaded, Multiplicity, PlannedRun, ProfileRef, Run, SweepPlan, metric};
 use acb_stats::{blocks_needed, holm, quantile_linear};
 use acb_types::{Digest, Source};
 use cells::{Arm, Level};
+use contrast::{Adjusted, Test};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -40,6 +42,9 @@ const SECONDARY: [&str; 16] = [
     "failure_share",
 ];
 
+/// What runs without a preregistration lack.
+pub(crate) const NOT_REGISTERED: &str = "a preregistration locked before the first run";
+
 /// What is compared with what, and how strictly.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComparisonRule {
@@ -55,8 +60,12 @@ pub struct ComparisonRule {
     pub secondary: Vec<String>,
     /// Those of them that the plan asked for by name.
     pub named: Vec<String>,
+    /// Whether the named metrics are tested after the primary one.
+    pub multiplicity: Multiplicity,
     /// Every run that should be there, so that missing ones are named; empty when nobody knows.
     pub planned: Vec<PlannedRun>,
+    /// What keeps the runs from being preregistered; empty when they are.
+    pub registration_gaps: Vec<String>,
 }
 
 /// One arm against another.
@@ -81,8 +90,31 @@ impl ComparisonRule {
             planned: plan.runs.clone(),
             secondary: on.secondary.iter().chain(named).cloned().collect(),
             named: plan.secondary_metrics.clone(),
+            multiplicity: plan.multiplicity,
             ..on
         }
+    }
+
+    /// The rule of the first sweep's plan, and how all of these runs stand to its preregistration; [`Self::of_runs`] where
+    /// there is no sweep.
+    #[must_use]
+    pub fn of_loaded(loaded: &Loaded) -> Self {
+        let Some(first) = loaded.sweeps.first() else { return Self::of_runs(&loaded.runs) };
+        let mut gaps: Vec<String> = Vec::new();
+        for gap in loaded.sweeps.iter().flat_map(|sweep| &sweep.registration.gaps) {
+            if !gaps.contains(gap) {
+                gaps.push(gap.clone());
+            }
+        }
+        let under = |run: &&Run| {
+            run.manifest.preregistration.as_ref().map(|registered| registered.sha256.as_str())
+                == first.registration.sha256()
+        };
+        let others = loaded.runs.iter().filter(|run| !under(run)).count();
+        if gaps.is_empty() && others > 0 {
+            gaps.push(format!("every run made under the lock ({others} carry another hash or none)"));
+        }
+        Self { registration_gaps: gaps, ..Self::of_plan(&first.plan) }
     }
 
     /// The rule for runs without a plan: the primary metric of the first, level 0.05.
@@ -102,8 +134,14 @@ impl ComparisonRule {
             contrasts: None,
             secondary: secondary.map(|name| (*name).to_owned()).collect(),
             named: Vec::new(),
+            multiplicity: Multiplicity::Holm,
             planned: Vec::new(),
+            registration_gaps: vec![NOT_REGISTERED.to_owned()],
         }
+    }
+
+    fn test(&self) -> Test {
+        Test { alpha: self.alpha, margin_ratio: self.min_effect_ratio }
     }
 }
 
@@ -120,11 +158,15 @@ pub struct Comparisons {
     pub secondary_metrics: Vec<String>,
     /// Level of the family-wise test.
     pub alpha: f64,
+    /// Ratio of the better to the worse within which arms count as equal; 1: there is no such margin.
+    pub margin_ratio: f64,
     /// Tests in the primary family; Holm's adjustment is over all of them.
     pub family: usize,
     /// Where there are several levels, the primary family: each pair's mean log ratio over levels, block by block.
     /// The levels' own contrasts are then a second family, adjusted among themselves. Empty where there is one level.
     pub overall: Vec<Contrast>,
+    /// The families that come after the primary one under gatekeeping, a metric each, over all levels.
+    pub gatekept: Vec<Contrast>,
     /// Blocks with which a test of this family could at best reach `alpha`.
     pub blocks_needed: usize,
     /// The rung of evidence, computed from what the runs are.
@@ -209,11 +251,17 @@ pub fn compare(runs: &[Run], rule: &ComparisonRule) -> Comparisons {
     let levels = cells::levels(runs, &rule.planned);
     let mut compared: Vec<_> = levels.iter().map(|level| compare_level(level, rule)).collect();
     let pairs = all_pairs(&compared);
-    let mut overall = overall::overall(&levels, &rule.metric, &pairs, rule.alpha);
+    let mut overall = overall::overall(&levels, &rule.metric, &pairs, rule.test());
     let mut by_level: Vec<&mut Contrast> = compared.iter_mut().flat_map(|level| &mut level.primary).collect();
+    let at_levels = by_level.len();
     adjust(&mut by_level, rule);
     adjust(&mut overall.iter_mut().collect::<Vec<_>>(), rule);
-    let family = if overall.is_empty() { by_level.len() } else { overall.len() };
+    let family = if overall.is_empty() { at_levels } else { overall.len() };
+    let primary: Vec<&Contrast> = match overall.is_empty() {
+        true => compared.iter().flat_map(|level| &level.primary).collect(),
+        false => overall.iter().collect(),
+    };
+    let gatekept = gatekeeping::families(&levels, (&primary, &pairs), rule);
     let info = metric(&rule.metric);
     Comparisons {
         metric: rule.metric.clone(),
@@ -221,17 +269,19 @@ pub fn compare(runs: &[Run], rule: &ComparisonRule) -> Comparisons {
         better: info.map_or(Better::Higher, |info| info.better),
         secondary_metrics: rule.named.clone(),
         alpha: rule.alpha,
+        margin_ratio: rule.min_effect_ratio,
         family,
         blocks_needed: blocks_needed(rule.alpha, family).expect("the rule's alpha lies between 0 and 1"),
-        rung: rung::rung(runs, &compared),
+        rung: rung::rung(runs, &compared, rule),
         overall,
+        gatekept,
         levels: compared,
     }
 }
 
 fn compare_level(level: &Level<'_>, rule: &ComparisonRule) -> LevelComparison {
     let pairs = rule.contrasts.clone().unwrap_or_else(|| level.pairs(is_treatment, is_baseline));
-    let on_primary = |pairs: &[Pair]| level.contrasts(&rule.metric, pairs, rule.alpha);
+    let on_primary = |pairs: &[Pair]| level.contrasts(&rule.metric, pairs, rule.test());
     LevelComparison {
         levels: level.levels.clone(),
         experiment_digest: level.experiment_digest.clone(),
@@ -242,15 +292,23 @@ fn compare_level(level: &Level<'_>, rule: &ComparisonRule) -> LevelComparison {
         missing: level.missing.clone(),
         arms: level.arms.iter().map(|arm| arm_row(arm, rule)).collect(),
         primary: on_primary(&pairs),
-        controls: on_primary(&level.pairs(is_treatment, |role| *role == ArmRole::Control)),
-        secondary: rule.secondary.iter().flat_map(|name| level.contrasts(name, &pairs, rule.alpha)).collect(),
+        controls: on_primary(&level.pairs(is_treatment, is_control)),
+        secondary: rule
+            .secondary
+            .iter()
+            .flat_map(|name| level.contrasts(name, &pairs, rule.test()))
+            .collect(),
         replicates: on_primary(&level.replicates()),
-        bounds: level.bounds(&rule.metric, rule.alpha),
+        bounds: level.bounds(&rule.metric, rule.test()),
     }
 }
 
 fn is_treatment(role: &ArmRole) -> bool {
     *role == ArmRole::Treatment
+}
+
+fn is_control(role: &ArmRole) -> bool {
+    matches!(role, ArmRole::Control | ArmRole::Placebo)
 }
 
 fn is_baseline(role: &ArmRole) -> bool {
@@ -290,11 +348,14 @@ pub(crate) fn all_pairs(levels: &[LevelComparison]) -> Vec<Pair> {
 /// Holm's adjustment over a family; a contrast without a p-value counts as p = 1, so that a run that went missing
 /// never makes the others look better.
 fn adjust(family: &mut [&mut Contrast], rule: &ComparisonRule) {
-    let p: Vec<f64> = family.iter().map(|contrast| contrast.p.unwrap_or(1.0)).collect();
-    let adjusted = holm(&p).expect("the sign-flip test gives p-values between 0 and 1");
+    let of = |p: fn(&Contrast) -> Option<f64>| -> Vec<f64> {
+        let p: Vec<f64> = family.iter().map(|contrast| p(contrast).unwrap_or(1.0)).collect();
+        holm(&p).expect("the tests give p-values between 0 and 1")
+    };
+    let (p, p_equivalence) = (of(|contrast| contrast.p), of(|contrast| contrast.p_equivalence));
     let size = family.len();
-    for (contrast, adjusted) in family.iter_mut().zip(adjusted) {
-        contrast.settle(adjusted, size, rule);
+    for (contrast, (p, p_equivalence)) in family.iter_mut().zip(p.into_iter().zip(p_equivalence)) {
+        contrast.settle(Adjusted { p, p_equivalence }, size, rule);
     }
 }
 

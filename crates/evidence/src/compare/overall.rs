@@ -3,12 +3,12 @@
 //! Levels of one block share its seed and are not independent of each other, so a block still gives one number.
 
 use super::cells::Level;
-use super::contrast::Values;
+use super::contrast::{Test, Values};
 use super::{Contrast, Pair};
 use std::collections::BTreeMap;
 
 /// The pairs over all levels; none where there is but one level, or levels that may not be mixed.
-pub(super) fn overall(levels: &[Level<'_>], metric: &str, pairs: &[Pair], alpha: f64) -> Vec<Contrast> {
+pub(super) fn overall(levels: &[Level<'_>], metric: &str, pairs: &[Pair], test: Test) -> Vec<Contrast> {
     let mixed = levels.windows(2).any(|two| {
         let key = |l: &Level<'_>| (l.experiment_digest.clone(), l.source, l.engine.clone());
         key(&two[0]) != key(&two[1])
@@ -17,7 +17,7 @@ pub(super) fn overall(levels: &[Level<'_>], metric: &str, pairs: &[Pair], alpha:
         return Vec::new();
     }
     let contrast = |pair: &Pair| match log_ratios(levels, metric, pair) {
-        Ok(by_block) => Contrast::of_log_ratios(metric, pair, &by_block, alpha),
+        Ok(by_block) => Contrast::of_log_ratios(metric, pair, &by_block, test),
         Err(why) => Contrast::without_number(metric, pair, why),
     };
     pairs.iter().map(contrast).collect()

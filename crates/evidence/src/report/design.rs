@@ -2,6 +2,7 @@
 
 use super::document::Document;
 use super::number::percent;
+use crate::drift::drift;
 use crate::{ArmRole, Comparisons, Divergence, DivergenceLevel, Loaded, SweepPlan, metric};
 use acb_types::Source;
 use std::cmp::Ordering;
@@ -100,6 +101,7 @@ fn role(role: &ArmRole) -> String {
         ArmRole::Baseline => "baseline".to_owned(),
         ArmRole::Treatment => "treatment".to_owned(),
         ArmRole::Control => "control".to_owned(),
+        ArmRole::Placebo => "placebo: adapters that change no answer".to_owned(),
         ArmRole::AaReplicate { of } => format!("A/A replicate of {of}"),
         ArmRole::Bound => "bound, no competitor".to_owned(),
     }
@@ -214,6 +216,7 @@ fn method(loaded: &Loaded, comparisons: &Comparisons) -> Vec<String> {
             "Simulated and measured runs are shown at levels of their own and never compared.".to_owned(),
         );
     }
+    notes.push(drift(loaded, comparisons));
     let versions: BTreeSet<&str> =
         loaded.runs.iter().map(|run| run.manifest.program_version.as_str()).collect();
     if versions.len() > 1 {

@@ -126,6 +126,7 @@ fn verdict(verdict: Option<Verdict>, rung: &Rung) -> String {
     let word = match verdict {
         Some(Verdict::Better) => "better",
         Some(Verdict::Worse) => "worse",
+        Some(Verdict::Equivalent) => "as good, within the margin",
         Some(Verdict::TooFewBlocks) => return "too few blocks to decide".to_owned(),
         Some(Verdict::TooSmall) => return "a difference too small to matter".to_owned(),
         Some(Verdict::Unclear) => return "no difference shown".to_owned(),

@@ -19,6 +19,25 @@ pub(super) fn overall(document: &mut Document, comparisons: &Comparisons) {
     document.text("Ratio: geometric mean over levels within a block, then over blocks.");
 }
 
+/// The families behind the primary one, where the rule has gates.
+pub(super) fn gatekept(document: &mut Document, comparisons: &Comparisons) {
+    if comparisons.gatekept.is_empty() {
+        return;
+    }
+    document.heading(
+        2,
+        "Behind the primary family, in order: a metric is tested once all before it is significant",
+    );
+    let metrics = comparisons.secondary_metrics.iter();
+    for metric in metrics {
+        let family: Vec<_> = comparisons.gatekept.iter().filter(|c| c.metric == *metric).cloned().collect();
+        if let Some(first) = family.first() {
+            document.text(format!("{metric} ({} is better):", first.better));
+        }
+        family_table(document, &family, &comparisons.rung);
+    }
+}
+
 /// The primary pairs by level: one line per level, one column per pair. A single level has its table in full.
 pub(super) fn levels(document: &mut Document, comparisons: &Comparisons) {
     let pairs = all_pairs(&comparisons.levels);

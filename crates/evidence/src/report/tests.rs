@@ -1,7 +1,9 @@
 use super::*;
 use crate::compare::tests::toy_runs;
 use crate::testing::sweep_plan;
-use crate::{ComparisonRule, Divergence, DivergenceLevel, FILE_VERSION, Skipped, Sweep, compare};
+use crate::{
+    ComparisonRule, Divergence, DivergenceLevel, FILE_VERSION, Registration, Skipped, Sweep, compare,
+};
 use std::collections::BTreeMap;
 
 fn loaded(blocks: u64) -> Loaded {
@@ -16,8 +18,12 @@ fn loaded(blocks: u64) -> Loaded {
     };
     let divergence =
         Divergence { v: FILE_VERSION, arms: vec!["smart".into(), "plain".into()], levels: vec![level] };
-    let sweep =
-        Sweep { folder: "_sweeps/toy".into(), plan: sweep_plan(&manifests), divergence: Some(divergence) };
+    let sweep = Sweep {
+        folder: "_sweeps/toy".into(),
+        plan: sweep_plan(&manifests),
+        divergence: Some(divergence),
+        registration: Registration::default(),
+    };
     let skipped = Skipped { folder: "runs/toy-smart-block9".into(), why: "interrupted".into() };
     Loaded { runs, skipped: vec![skipped], sweeps: vec![sweep] }
 }
