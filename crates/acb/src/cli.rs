@@ -2,8 +2,8 @@
 
 mod bench;
 mod bundle;
-mod legacy;
 mod claims;
+mod legacy;
 mod prereg;
 mod runtime;
 
@@ -14,8 +14,8 @@ pub use bench::{
 
 pub use bundle::{BundleArgs, KeyCommand, KeyNewArgs, VerifyArgs, WithholdArg};
 
-pub use legacy::{EvidenceCommand, ImportCommand, ImportLegacyArgs, ReviewArgs};
 pub use claims::{ClaimsArgs, PowerArgs};
+pub use legacy::{EvidenceCommand, ImportCommand, ImportLegacyArgs, ReviewArgs};
 pub use prereg::{PreregArgs, PreregCommand, PreregLockArgs, PreregShowArgs};
 pub use runtime::{KeepArgs, RuntimeArgs, RuntimeCommand};
 

@@ -205,6 +205,7 @@ fn manifest() -> Manifest {
         created_unix_ms: 0,
         seed: 0,
         live: None,
+        preregistration: None,
     }
 }
 

@@ -88,13 +88,18 @@ impl Raw {
             Some(_) => true,
         };
         if self.peft_type != "LORA" || self.r == 0 {
-            return Err(format!("peft_type {} of rank {}; LORA of rank 1 or more is known", self.peft_type, self.r));
+            return Err(format!(
+                "peft_type {} of rank {}; LORA of rank 1 or more is known",
+                self.peft_type, self.r
+            ));
         }
         if self.bias.as_deref().is_some_and(|bias| bias != "none") || self.use_dora || self.fan_in_fan_out {
             return Err("bias, use_dora or fan_in_fan_out is set; none is built here".to_owned());
         }
         if set(&self.modules_to_save) || set(&self.rank_pattern) || set(&self.alpha_pattern) {
-            return Err("modules_to_save, rank_pattern or alpha_pattern is set; none is built here".to_owned());
+            return Err(
+                "modules_to_save, rank_pattern or alpha_pattern is set; none is built here".to_owned()
+            );
         }
         Ok(())
     }

@@ -103,7 +103,10 @@ impl Raw {
             }
         };
         if self.num_attention_heads == 0 || !self.hidden_size.is_multiple_of(self.num_attention_heads) {
-            return Err(format!("{} heads do not divide a width of {}", self.num_attention_heads, self.hidden_size));
+            return Err(format!(
+                "{} heads do not divide a width of {}",
+                self.num_attention_heads, self.hidden_size
+            ));
         }
         if self.num_key_value_heads.is_some_and(|n| n == 0 || !self.num_attention_heads.is_multiple_of(n)) {
             return Err("num_key_value_heads does not divide num_attention_heads".to_owned());

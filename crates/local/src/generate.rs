@@ -135,7 +135,12 @@ impl LocalModel {
         Ok(Answer { tokens, stop: Stop::Length })
     }
 
-    fn likeliest(&self, tokens: &[u32], cache: &mut Cache, adapter: Option<&Adapter>) -> Result<u32, LocalError> {
+    fn likeliest(
+        &self,
+        tokens: &[u32],
+        cache: &mut Cache,
+        adapter: Option<&Adapter>,
+    ) -> Result<u32, LocalError> {
         let logits = self.network.forward(tokens, cache, adapter)?;
         Ok(logits.i(tokens.len() - 1)?.argmax(D::Minus1)?.to_scalar()?)
     }

@@ -113,7 +113,11 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
-    pub(crate) fn read(weights: &mut Weights, number: usize, config: &Config) -> std::result::Result<Self, LocalError> {
+    pub(crate) fn read(
+        weights: &mut Weights,
+        number: usize,
+        config: &Config,
+    ) -> std::result::Result<Self, LocalError> {
         let mut projections = Vec::with_capacity(PROJECTIONS.len());
         for (at, (block, name)) in PROJECTIONS.into_iter().enumerate() {
             let key = format!("model.layers.{number}.{block}.{name}");
@@ -158,7 +162,9 @@ impl Layer {
     fn attend(&self, pass: &Pass<'_>, past: &mut Past, [q, k, v]: [Tensor; 3]) -> Result<Tensor> {
         let tokens = q.dim(0)?;
         let [heads, kv_heads] = self.heads;
-        let split = |x: &Tensor, heads: usize| x.reshape((tokens, heads, self.head_dim))?.transpose(0, 1)?.contiguous();
+        let split = |x: &Tensor, heads: usize| {
+            x.reshape((tokens, heads, self.head_dim))?.transpose(0, 1)?.contiguous()
+        };
         let q = pass.rotation.apply(&split(&q, heads)?)?;
         let (mut k, mut v) = (pass.rotation.apply(&split(&k, kv_heads)?)?, split(&v, kv_heads)?);
         if let Some((old_k, old_v)) = past.take() {

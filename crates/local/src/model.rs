@@ -33,7 +33,8 @@ impl Network {
         let embedding = weights.take("model.embed_tokens.weight", &shape)?;
         let layer = |number| Layer::read(&mut weights, number, &config);
         let layers = (0..config.layers).map(layer).collect::<Result<_, LocalError>>()?;
-        let norm = Norm { weight: weights.take("model.norm.weight", &[config.hidden])?, epsilon: config.epsilon };
+        let norm =
+            Norm { weight: weights.take("model.norm.weight", &[config.hidden])?, epsilon: config.epsilon };
         let own = weights.take_if_there("lm_head.weight", &shape)?;
         let head = match (config.tied, own) {
             (true, _) => embedding.clone(),

@@ -155,7 +155,8 @@ async fn handle(shared: &Shared, request: Request<Incoming>) -> Answer {
         (&Method::GET, "/v1/models") => whole(StatusCode::OK, listing(&shared.name, &shared.adapters)),
         (&Method::POST, "/v1/completions") => completion(shared, request).await,
         (_, path) => {
-            let told = format!("{path}: not here; GET /v1/models, POST /v1/completions (no chat: no templates)");
+            let told =
+                format!("{path}: not here; GET /v1/models, POST /v1/completions (no chat: no templates)");
             whole(StatusCode::NOT_FOUND, failure(&told))
         }
     }
@@ -173,7 +174,10 @@ async fn completion(shared: &Shared, request: Request<Incoming>) -> Answer {
         model if *model == shared.name => None,
         model if shared.adapters.contains(model) => Some(model.clone()),
         model => {
-            let told = format!("model \"{model}\" is not here; {} and its adapters {:?} are", shared.name, shared.adapters);
+            let told = format!(
+                "model \"{model}\" is not here; {} and its adapters {:?} are",
+                shared.name, shared.adapters
+            );
             return whole(StatusCode::NOT_FOUND, failure(&told));
         }
     };
@@ -183,7 +187,11 @@ async fn completion(shared: &Shared, request: Request<Incoming>) -> Answer {
     };
     if prompt.is_empty() || prompt.len() + ask.most > shared.positions {
         let most = shared.positions;
-        return refused(&format!("{} prompt tokens and {} asked for; the model takes 1 to {most}", prompt.len(), ask.most));
+        return refused(&format!(
+            "{} prompt tokens and {} asked for; the model takes 1 to {most}",
+            prompt.len(),
+            ask.most
+        ));
     }
     let (out, pieces) = unbounded_channel();
     let count = prompt.len();
@@ -230,7 +238,9 @@ impl Body for Events {
         let text = match piece {
             Some(Piece::Text(text)) => completion_event(model, &text, None),
             Some(Piece::End(tokens, stop)) => {
-                completion_event(model, "", Some(stop)) + &usage_event(model, (prompt, tokens)) + "data: [DONE]\n\n"
+                completion_event(model, "", Some(stop))
+                    + &usage_event(model, (prompt, tokens))
+                    + "data: [DONE]\n\n"
             }
             Some(Piece::Failed(message)) => format!("data: {}\n\n", failure(&message)),
             None => return Poll::Ready(None),

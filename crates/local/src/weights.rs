@@ -33,14 +33,16 @@ impl Weights {
 
     /// Takes a tensor of this shape.
     pub(crate) fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, LocalError> {
-        self.take_if_there(name, shape)?.ok_or_else(|| LocalError::Tensor {
-            name: name.to_owned(),
-            message: "is missing".to_owned(),
-        })
+        self.take_if_there(name, shape)?
+            .ok_or_else(|| LocalError::Tensor { name: name.to_owned(), message: "is missing".to_owned() })
     }
 
     /// The same, of a tensor that need not be there.
-    pub(crate) fn take_if_there(&mut self, name: &str, shape: &[usize]) -> Result<Option<Tensor>, LocalError> {
+    pub(crate) fn take_if_there(
+        &mut self,
+        name: &str,
+        shape: &[usize],
+    ) -> Result<Option<Tensor>, LocalError> {
         let Some(tensor) = self.0.remove(name) else { return Ok(None) };
         if tensor.dims() != shape {
             let message = format!("has shape {:?}, the configuration says {shape:?}", tensor.dims());

@@ -41,7 +41,8 @@ impl Ask {
         let prompt = match raw.prompt {
             Json::String(text) => Prompt::Text(text),
             list @ Json::Array(_) => Prompt::Tokens(
-                serde_json::from_value(list).map_err(|_| "prompt: one text or one list of token ids".to_owned())?,
+                serde_json::from_value(list)
+                    .map_err(|_| "prompt: one text or one list of token ids".to_owned())?,
             ),
             _ => return Err("prompt: one text or one list of token ids".to_owned()),
         };
@@ -90,7 +91,8 @@ pub(crate) fn usage_event(model: &str, counts: (usize, usize)) -> String {
 /// An answer that is not streamed.
 pub(crate) fn whole_completion(model: &str, text: &str, stop: Stop, counts: (usize, usize)) -> String {
     let choice = json!({"index": 0, "text": text, "finish_reason": reason(stop)});
-    let whole = json!({"object": "text_completion", "model": model, "choices": [choice], "usage": usage(counts)});
+    let whole =
+        json!({"object": "text_completion", "model": model, "choices": [choice], "usage": usage(counts)});
     whole.to_string()
 }
 
@@ -102,6 +104,10 @@ pub(crate) fn failure(message: &str) -> String {
 /// The base model and its adapters, each an own model with its parent.
 pub(crate) fn listing(base: &str, adapters: &[String]) -> String {
     let mut models = vec![json!({"id": base, "object": "model", "owned_by": "acb-local"})];
-    models.extend(adapters.iter().map(|name| json!({"id": name, "object": "model", "owned_by": "acb-local", "parent": base})));
+    models.extend(
+        adapters
+            .iter()
+            .map(|name| json!({"id": name, "object": "model", "owned_by": "acb-local", "parent": base})),
+    );
     json!({"object": "list", "data": models}).to_string()
 }

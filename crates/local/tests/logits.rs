@@ -96,7 +96,10 @@ fn an_adapter_changes_what_base_computes() {
 fn what_can_not_be_asked_or_loaded_is_refused_by_name() {
     let mut model = loaded("qwen2");
     assert!(matches!(model.logits(&[], None), Err(LocalError::Length { .. })));
-    assert!(matches!(model.generate(&[1; 120], None, (9, Ends::Obeyed), |_| true), Err(LocalError::Length { most: 128, .. })));
+    assert!(matches!(
+        model.generate(&[1; 120], None, (9, Ends::Obeyed), |_| true),
+        Err(LocalError::Length { most: 128, .. })
+    ));
     assert!(matches!(model.logits(&[96], None), Err(LocalError::Token { token: 96, vocabulary: 96 })));
     assert!(matches!(model.logits(&[1], Some("none")), Err(LocalError::UnknownAdapter(_))));
     let missing = model.load_adapter("x", &data("qwen2")).unwrap_err().to_string();

@@ -32,11 +32,18 @@ fn base_and_adapter_answer_by_name_as_in_process_and_replicas_alike() {
     for (name, adapter) in [("tiny", None), ("all", Some("all"))] {
         let answer = model.generate(&[3, 17, 42], adapter, (6, Ends::Ignored), |_| true).unwrap();
         let text = serde_json::to_string(&model.decode(&answer.tokens).unwrap()).unwrap();
-        let body = format!(r#"{{"model": "{name}", "prompt": "w3 w17 w42", "max_tokens": 6, "ignore_eos": true}}"#);
+        let body =
+            format!(r#"{{"model": "{name}", "prompt": "w3 w17 w42", "max_tokens": 6, "ignore_eos": true}}"#);
         for &addr in server.addrs() {
             let told = post(addr, &body);
-            assert!(told.starts_with("HTTP/1.1 200") && told.contains(&format!("\"text\":{text}")), "{text} {told}");
-            assert!(told.contains("\"prompt_tokens\":3") && told.contains("\"completion_tokens\":6"), "{told}");
+            assert!(
+                told.starts_with("HTTP/1.1 200") && told.contains(&format!("\"text\":{text}")),
+                "{text} {told}"
+            );
+            assert!(
+                told.contains("\"prompt_tokens\":3") && told.contains("\"completion_tokens\":6"),
+                "{told}"
+            );
         }
     }
 }
@@ -44,7 +51,8 @@ fn base_and_adapter_answer_by_name_as_in_process_and_replicas_alike() {
 #[test]
 fn a_stream_has_an_event_for_each_token_and_ends_with_counts_and_mark() {
     let server = LocalServer::launch(load, "tiny", &[0]).unwrap();
-    let body = r#"{"model": "all", "prompt": [3, 17, 42], "max_tokens": 5, "ignore_eos": true, "stream": true}"#;
+    let body =
+        r#"{"model": "all", "prompt": [3, 17, 42], "max_tokens": 5, "ignore_eos": true, "stream": true}"#;
     let told = post(server.addrs()[0], body);
     let events: Vec<&str> = told.lines().filter(|line| line.starts_with("data: ")).collect();
     assert_eq!(events.len(), 5 + 3, "five tokens, the reason, the counts, the mark: {told}");

@@ -125,7 +125,9 @@ fn said_before(manifest: &[u8]) -> Vec<u8> {
 /// What the manifest must say.
 fn expected_manifest(rebuilt: &Rebuilt, cell: &Cell, found: &Manifest) -> Manifest {
     let (experiment, labels, interrupt) = (&rebuilt.experiment, &found.labels[..], &Interrupt::default());
-    let plan = manifest(&Job { experiment, labels, servers: None, interrupt }, cell);
+    // Whether it is the hash of the lock in the results is asked where the lock is read.
+    let registered = found.preregistration.as_ref();
+    let plan = manifest(&Job { experiment, labels, registered, servers: None, interrupt }, cell);
     let expected = Manifest {
         created_unix_ms: found.created_unix_ms,
         program_version: found.program_version.clone(),

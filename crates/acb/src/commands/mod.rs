@@ -5,9 +5,9 @@ pub mod bundle;
 pub mod calibrate;
 pub mod claims;
 pub mod doctor;
-pub mod key;
 pub mod evidence;
 pub mod import;
+pub mod key;
 pub mod list;
 pub mod log;
 pub mod memory;
@@ -24,7 +24,9 @@ pub mod trace;
 pub mod validate;
 pub mod verify;
 
-use crate::cli::{Cli, Command, EvidenceCommand, ImportCommand, KeyCommand, LogCommand, PreregCommand, TraceCommand};
+use crate::cli::{
+    Cli, Command, EvidenceCommand, ImportCommand, KeyCommand, LogCommand, PreregCommand, TraceCommand,
+};
 use clap::CommandFactory;
 use serde::Serialize;
 use std::io::{self, Write};
