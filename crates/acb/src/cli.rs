@@ -4,6 +4,8 @@ mod bench;
 mod bundle;
 mod claims;
 mod legacy;
+#[cfg(feature = "local")]
+mod local;
 mod prereg;
 mod runtime;
 
@@ -16,6 +18,8 @@ pub use bundle::{BundleArgs, KeyCommand, KeyNewArgs, VerifyArgs, WithholdArg};
 
 pub use claims::{ClaimsArgs, PowerArgs};
 pub use legacy::{EvidenceCommand, ImportCommand, ImportLegacyArgs, ReviewArgs};
+#[cfg(feature = "local")]
+pub use local::ServeLocalArgs;
 pub use prereg::{PreregArgs, PreregCommand, PreregLockArgs, PreregShowArgs};
 pub use runtime::{KeepArgs, RuntimeArgs, RuntimeCommand};
 
@@ -97,6 +101,13 @@ pub enum Command {
     /// model's output; `/__trace` gives what the servers themselves know of each request. `docs/fake_server.md` says how
     /// prompts are tokenised and what each dialect can do.
     ServeFake(ServeFakeArgs),
+    /// Serve a real model on the CPU in the OpenAI dialect, with LoRA adapters (built with `--features local`).
+    ///
+    /// Reads a Hugging Face folder of the Qwen2 or Llama architecture and adapters in PEFT's layout; f32, greedy, one request at
+    /// a time on each port, no chat. Prints a URL a line, then serves until Ctrl-C. For answers that matter and times that do
+    /// not. `docs/local_models.md`.
+    #[cfg(feature = "local")]
+    ServeLocal(ServeLocalArgs),
     /// Find the constants of a latency profile from what a client sees of a server.
     ///
     /// Ten micro-benchmarks, non-negative least squares in stages, and a run that is not fitted on. The server is one

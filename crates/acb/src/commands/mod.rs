@@ -20,6 +20,8 @@ pub mod runtime;
 pub mod schema;
 pub mod selftest;
 pub mod serve_fake;
+#[cfg(feature = "local")]
+pub mod serve_local;
 pub mod trace;
 pub mod validate;
 pub mod verify;
@@ -77,6 +79,8 @@ pub fn dispatch(cli: Cli) -> miette::Result<Exit> {
         Command::Bundle(args) => bundle::command(&args),
         Command::Verify(args) => verify::command(&args),
         Command::Key(KeyCommand::New(args)) => key::new(&args),
+        #[cfg(feature = "local")]
+        Command::ServeLocal(args) => serve_local::command(&args),
         Command::Import(ImportCommand::Legacy(args)) => import::legacy(&args),
         Command::Evidence(EvidenceCommand::Review(args)) => evidence::review(&args),
         Command::Completions { shell } => {

@@ -57,13 +57,17 @@ fn serve_engine(args: &ServeFakeArgs) -> miette::Result<Exit> {
     serve(&server.addrs(), &what)
 }
 
-/// Says where the servers are, and waits for a signal.
 fn serve(addrs: &[SocketAddr], what: &str) -> miette::Result<Exit> {
+    until_told(addrs, BANNER, what)
+}
+
+/// Says what is served and where, and waits for a signal.
+pub(super) fn until_told(addrs: &[SocketAddr], banner: &str, what: &str) -> miette::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().into_diagnostic()?;
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt()).into_diagnostic()?;
         let mut terminate = signal(SignalKind::terminate()).into_diagnostic()?;
-        say(BANNER);
+        say(banner);
         say(&format!("serving {what}; stop with Ctrl-C"));
         print(&addrs.iter().map(|addr| format!("http://{addr}\n")).collect::<String>())?;
         tokio::select! {
