@@ -104,7 +104,10 @@ impl Numbers {
             let end = all.get(n + 1).map_or(text.len(), |next| next.start);
             let line = chunk.line_of(figure.start);
             match reference(&text[figure.end..end]) {
-                Some(from) => self.figure(file, line, figure, from, results),
+                Some(from) => match disagreement(figure, from, results) {
+                    None => self.held += 1,
+                    Some(message) => self.faults.push(Fault::at(&file.path, line, message)),
+                },
                 None if needed && figure.is_a_result() => {
                     let message = format!("{} stands among results of runs: {REMEDY}", figure.text);
                     self.faults.push(Fault::at(&file.path, line, message));
@@ -113,23 +116,14 @@ impl Numbers {
             }
         }
     }
+}
 
-    fn figure(
-        &mut self,
-        file: &TextFile,
-        line: usize,
-        figure: &Figure<'_>,
-        from: &str,
-        results: &Results<'_>,
-    ) {
-        match results.value(from) {
-            Ok(value) if figure.is(value) => self.held += 1,
-            Ok(value) => {
-                let message = format!("{} is {value} in {from}: correct one of them", figure.text);
-                self.faults.push(Fault::at(&file.path, line, message));
-            }
-            Err(error) => self.faults.push(Fault::at(&file.path, line, error)),
-        }
+/// What is wrong with a figure and the place that it names.
+fn disagreement(figure: &Figure<'_>, from: &str, results: &Results<'_>) -> Option<String> {
+    match results.value(from) {
+        Ok(value) if figure.is(value) => None,
+        Ok(value) => Some(format!("{} is {value} in {from}: correct one of them", figure.text)),
+        Err(error) => Some(error),
     }
 }
 
