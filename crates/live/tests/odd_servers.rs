@@ -192,7 +192,9 @@ async fn an_observation_is_read_back_as_it_was_written() {
     let seen = client(&server.url()).exchange(call()).await;
     assert_eq!(seen.usage, Some(Usage { prompt_tokens: Some(3), ..Usage::default() }));
     let written = serde_json::to_string(&seen).expect("JSON");
-    assert_eq!(serde_json::from_str::<acb_live::Observation>(&written).expect("JSON"), seen);
+    // All but the answer's text, which no row holds.
+    let expected = acb_live::Observation { text: None, ..seen };
+    assert_eq!(serde_json::from_str::<acb_live::Observation>(&written).expect("JSON"), expected);
 }
 
 #[tokio::test]
