@@ -2,11 +2,11 @@
 
 use crate::error::LocalError;
 use candle_core::{DType, Device, Tensor};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The tensors of one folder.
-pub(crate) struct Weights(HashMap<String, Tensor>);
+pub(crate) struct Weights(BTreeMap<String, Tensor>);
 
 impl Weights {
     /// Reads one file, or all that `NAME.index.json` lists.
@@ -21,7 +21,7 @@ impl Weights {
         let mut files: Vec<&str> = map.values().filter_map(serde_json::Value::as_str).collect();
         files.sort_unstable();
         files.dedup();
-        let mut all = HashMap::new();
+        let mut all = BTreeMap::new();
         for file in files {
             if Path::new(file).components().count() != 1 {
                 return Err(LocalError::unsupported(&index, format!("{file} is not a file of the folder")));
@@ -53,15 +53,14 @@ impl Weights {
 
     /// Names of what nobody took, in order.
     pub(crate) fn left(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.0.keys().map(String::as_str).collect();
-        names.sort_unstable();
-        names
+        self.0.keys().map(String::as_str).collect()
     }
 }
 
-fn load(path: &Path) -> Result<HashMap<String, Tensor>, LocalError> {
+fn load(path: &Path) -> Result<BTreeMap<String, Tensor>, LocalError> {
     // Opened first, so that a missing file is named as such.
     std::fs::File::open(path).map_err(|source| LocalError::Read { path: path.to_path_buf(), source })?;
     candle_core::safetensors::load(path, &Device::Cpu)
+        .map(|tensors| tensors.into_iter().collect())
         .map_err(|error| LocalError::unsupported(path, error.to_string()))
 }
