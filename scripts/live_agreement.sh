@@ -44,12 +44,8 @@ from pathlib import Path
 
 work, warmup, worst, SLO_NS = Path(sys.argv[1]), float(sys.argv[2]) * 1e9, 0.0, 500e6
 
-def quantile(values, q):
-    """Of type 7."""
-    ordered = sorted(values)
-    at = q * (len(ordered) - 1)
-    low = int(at)
-    return ordered[low] + (at - low) * (ordered[min(low + 1, len(ordered) - 1)] - ordered[low])
+def percentile(values, p):
+    return statistics.quantiles(values, n=100, method="inclusive")[p - 1]
 
 def summary(folder):
     rows = [json.loads(line) for line in (folder / "requests.jsonl").open()]
@@ -66,9 +62,9 @@ def summary(folder):
         "output_token_throughput": sum(row["output_tokens"] for row in ok) / wall,
         "slo_attainment": len(good) / len(rows),
         "quality_adjusted_slo_goodput": sum(row["quality"] for row in good) / wall,
-        "p50_ttft_ms": quantile(ttft, 0.5) / 1e6, "p95_ttft_ms": quantile(ttft, 0.95) / 1e6,
+        "p50_ttft_ms": percentile(ttft, 50) / 1e6, "p95_ttft_ms": percentile(ttft, 95) / 1e6,
         "mean_tpot_ms": statistics.fmean(tpot) / 1e6,
-        "p50_e2e_ms": quantile(e2e, 0.5) / 1e6, "p95_e2e_ms": quantile(e2e, 0.95) / 1e6,
+        "p50_e2e_ms": percentile(e2e, 50) / 1e6, "p95_e2e_ms": percentile(e2e, 95) / 1e6,
         "prefix_hit_ratio": sum(hits) / sum(row["prompt_tokens"] for row in ok),
     }
 
