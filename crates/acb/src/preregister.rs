@@ -3,14 +3,14 @@
 use crate::experiment::Experiment;
 use crate::plan::program_version;
 use crate::spec::rule::{AaArm, AaSpec, ContrastSpec};
+use crate::spec::words::lines;
 use crate::spec::{ExperimentSpec, Finding};
 use crate::sweep::Registration;
-use acb_evidence::{Change, EvidenceError, Lock, Preregistration, Program, Registered, sha256_of_file};
+use acb_bundle::Hash;
+use acb_evidence::{Change, EvidenceError, Lock, Preregistration, Program, Registered};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
-
-/// Changes that a refusal shows.
-const SHOWN: usize = 20;
 
 /// Why a lock and an experiment don't go together.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,7 @@ pub enum RegistrationError {
     #[error(
         "{}: the experiment is not the one that was registered:\n{}\nundo the change; or lock again with `acb prereg \
          lock {} --reason \"why\"`, which makes it a deviation that every report lists; or explore with --exploratory",
-        path.display(), listed(changes), file.display()
+        path.display(), lines(changes), file.display()
     )]
     Changed {
         /// The lock file.
@@ -45,16 +45,6 @@ pub enum RegistrationError {
         /// The lock file.
         path: PathBuf,
     },
-}
-
-/// Changes, a line each.
-#[must_use]
-pub fn listed(changes: &[Change]) -> String {
-    let mut lines: Vec<String> = changes.iter().take(SHOWN).map(|change| format!("  {change}")).collect();
-    if changes.len() > SHOWN {
-        lines.push(format!("  and {} more", changes.len() - SHOWN));
-    }
-    lines.join("\n")
 }
 
 /// The lock file of an experiment that is read from these files: beside the first, `x.yaml` has `x.lock.json`.
@@ -108,8 +98,9 @@ fn contrasts(spec: &ExperimentSpec) -> Vec<ContrastSpec> {
 }
 
 fn program() -> Result<Program, RegistrationError> {
-    let path = std::env::current_exe().map_err(|error| RegistrationError::Program(error.to_string()))?;
-    Ok(Program { version: program_version().to_owned(), sha256: sha256_of_file(&path)? })
+    let hashed = std::env::current_exe().and_then(File::open).and_then(Hash::of_reader);
+    let sha256 = hashed.map_err(|error| RegistrationError::Program(error.to_string()))?;
+    Ok(Program { version: program_version().to_owned(), sha256: sha256.to_string() })
 }
 
 /// A fault of an experiment that a lock could not hold exactly.

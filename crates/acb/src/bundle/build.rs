@@ -7,6 +7,7 @@ use super::examine::{Examined, examine};
 use super::finding::{Check, Finding};
 use super::layout::{RESULTS, stored};
 use crate::plan::program_version;
+use crate::spec::words::lines;
 use acb_bundle::{BundleError, Envelope, Hash, Leaf, SecretKey, Sums, Tree, compress, content_of, pack};
 use std::fs::{self, File};
 use std::io;
@@ -80,9 +81,9 @@ pub enum BuildError {
     },
     /// The results contradict themselves.
     #[error(
-        "{}: the results contradict themselves, so that no bundle of them would hold:{}",
+        "{}: the results contradict themselves, so that no bundle of them would hold:\n{}",
         results.display(),
-        listed(faults)
+        lines(faults)
     )]
     Faults {
         /// The results.
@@ -92,9 +93,9 @@ pub enum BuildError {
     },
     /// The results are incomplete.
     #[error(
-        "{}: --strict refuses what is incomplete:{}\nWithout --strict they are bundled with this list in it.",
+        "{}: --strict refuses what is incomplete:\n{}\nWithout --strict they are bundled with this list in it.",
         results.display(),
-        listed(gaps)
+        lines(gaps)
     )]
     Incomplete {
         /// The results.
@@ -102,16 +103,6 @@ pub enum BuildError {
         /// What is missing.
         gaps: Vec<String>,
     },
-}
-
-/// One line per item, as many as are worth reading.
-fn listed<T: ToString>(items: &[T]) -> String {
-    const MOST: usize = 20;
-    let lines: String = items.iter().take(MOST).map(|item| format!("\n  {}", item.to_string())).collect();
-    match items.len().saturating_sub(MOST) {
-        0 => lines,
-        more => format!("{lines}\n  and {more} more"),
-    }
 }
 
 /// Makes a bundle as a folder and as an archive.

@@ -8,7 +8,7 @@ use crate::gates::{self, Verdict, verdicts};
 use crate::interrupt::Interrupt;
 use crate::plan::{Cell, cells, program_version};
 use crate::replay::{Replay, replay};
-use crate::spec::{ExperimentSpec, check};
+use crate::spec::ExperimentSpec;
 use acb_evidence::{Manifest, SweepPlan, Versioned, read_json};
 use std::path::Path;
 
@@ -84,16 +84,11 @@ fn made_by(results: &Path, plan: &SweepPlan) -> Option<String> {
 }
 
 fn load(path: &Path) -> Result<ExperimentSpec, String> {
-    let metrics: Vec<&str> = acb_evidence::metrics().iter().map(|metric| metric.name).collect();
-    let no_experiment = |faults: crate::spec::Faults| {
+    let loaded = ExperimentSpec::load_checked(None, &[path.to_path_buf()], &[], |_| Vec::new());
+    loaded.map(|(spec, _)| spec).map_err(|faults| {
         let first = faults.rows().into_iter().next().map(|fault| fault.message.clone());
         format!("{CONFIG} is no experiment: {}", first.unwrap_or_default())
-    };
-    let (spec, located) = ExperimentSpec::load(None, &[path.to_path_buf()], &[]).map_err(no_experiment)?;
-    match located.faults(check(&spec, &metrics)) {
-        Some(faults) => Err(no_experiment(faults)),
-        None => Ok(spec),
-    }
+    })
 }
 
 fn words(error: &SetUpError) -> String {

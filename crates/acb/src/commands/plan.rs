@@ -8,7 +8,7 @@ use crate::gates::{Evidence, GateStatus, Verdict, labels, verdicts};
 use crate::interrupt::Interrupt;
 use crate::plan::{Cell, cells};
 use crate::replay::{Replay, replay};
-use crate::spec::{ExperimentSpec, Faults, Finding, Located, Report, check};
+use crate::spec::{ExperimentSpec, Faults, Finding, Report};
 use acb_evidence::render_divergence;
 use miette::{IntoDiagnostic, miette};
 use schemars::JsonSchema;
@@ -129,17 +129,10 @@ pub fn load(args: &ExperimentArgs, json: bool) -> miette::Result<Option<Experime
 }
 
 fn try_load(args: &ExperimentArgs) -> Result<ExperimentSpec, Faults> {
-    let (mut spec, located): (ExperimentSpec, Located) =
-        ExperimentSpec::load(args.preset, &args.files, &args.sets)?;
-    let metrics: Vec<&str> = acb_evidence::metrics().iter().map(|metric| metric.name).collect();
-    let found = check(&spec, &metrics).into_iter().chain(overridden_factors(&spec, &args.sets));
-    match located.faults(found) {
-        Some(faults) => Err(faults),
-        None => {
-            apply_budget(&mut spec, &args.budget);
-            Ok(spec)
-        }
-    }
+    let overridden = |spec: &ExperimentSpec| overridden_factors(spec, &args.sets);
+    let (mut spec, _) = ExperimentSpec::load_checked(args.preset, &args.files, &args.sets, overridden)?;
+    apply_budget(&mut spec, &args.budget);
+    Ok(spec)
 }
 
 /// Values set on the command line that a factor would replace at every level.

@@ -1,6 +1,7 @@
 //! `acb power`: blocks needed for an effect, or the smallest effect that blocks can show, from a pilot's spread.
 
-use super::report::{analyse, columns};
+use super::plan::table;
+use super::report::analyse;
 use super::{Exit, print, print_json};
 use crate::cli::PowerArgs;
 use acb_evidence::Comparisons;
@@ -140,17 +141,8 @@ fn rows(comparisons: &Comparisons) -> Vec<(String, Option<usize>, f64)> {
 
 fn render(document: &PowerDocument) -> String {
     let PowerDocument { alpha, tests, alpha_each, power, rows, blocks_needed } = document;
-    let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
-    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic).set_width(columns());
-    table.set_header([
-        "contrast",
-        "pilot blocks",
-        "sd of log ratio",
-        "blocks",
-        "effect shown (ratio)",
-        "power",
-    ]);
+    let header = ["contrast", "pilot blocks", "sd of log ratio", "blocks", "effect shown (ratio)", "power"];
+    let mut table = table(&header);
     for row in rows {
         table.add_row([
             row.contrast.clone(),

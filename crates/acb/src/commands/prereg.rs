@@ -3,9 +3,10 @@
 use super::{Exit, print, print_json};
 use crate::cli::{PreregArgs, PreregLockArgs, PreregShowArgs};
 use crate::experiment::Experiment;
-use crate::preregister::{RegistrationError, agree, inexact, listed, lock_path, preregistration};
+use crate::preregister::{RegistrationError, agree, inexact, lock_path, preregistration};
 use crate::spec::preregistration::blanks;
-use crate::spec::{ExperimentSpec, Faults, Located, Report, check};
+use crate::spec::words::lines;
+use crate::spec::{ExperimentSpec, Report};
 use acb_evidence::{Lock, Preregistration};
 use miette::{IntoDiagnostic, miette};
 use std::fmt::Write;
@@ -44,8 +45,9 @@ pub fn lock(args: &PreregLockArgs) -> miette::Result<Exit> {
 }
 
 fn say_locked(path: &std::path::Path, lock: &Lock, what: &str) -> miette::Result<()> {
-    let changes = lock.preregistration.deviations.last().map(|deviation| listed(&deviation.changes));
-    let changes = changes.map(|lines| format!("changed at the last lock:\n{lines}\n")).unwrap_or_default();
+    let changes = lock.preregistration.deviations.last().map(|deviation| lines(&deviation.changes));
+    let changes =
+        changes.map(|changes| format!("changed at the last lock:\n{changes}\n")).unwrap_or_default();
     print(&format!("{}: {what}\nsha256 {}\n{changes}", path.display(), lock.sha256))
 }
 
@@ -90,7 +92,7 @@ fn shown(lock: &Lock) -> String {
         let _ = writeln!(out, "data: {file} blake3 {digest}");
     }
     for (at, deviation) in deviations.iter().enumerate() {
-        let _ = writeln!(out, "deviation {}: {}\n{}", at + 1, deviation.reason, listed(&deviation.changes));
+        let _ = writeln!(out, "deviation {}: {}\n{}", at + 1, deviation.reason, lines(&deviation.changes));
     }
     out
 }
@@ -121,20 +123,12 @@ fn path_of(files: &[PathBuf]) -> miette::Result<PathBuf> {
 
 /// What would be registered of these files now; refused when anything is blank.
 fn registered(files: &[PathBuf]) -> miette::Result<Preregistration> {
-    let (experiment, located) = load(files).map_err(Report::from)?;
+    let (experiment, located) =
+        ExperimentSpec::load_checked(None, files, &[], blanks).map_err(Report::from)?;
     let experiment = Experiment::new(experiment).into_diagnostic()?;
     let now = preregistration(&experiment).into_diagnostic()?;
     match located.faults(inexact(&now)) {
         Some(faults) => Err(Report::from(faults).into()),
         None => Ok(now),
-    }
-}
-
-fn load(files: &[PathBuf]) -> Result<(ExperimentSpec, Located), Faults> {
-    let (spec, located) = ExperimentSpec::load(None, files, &[])?;
-    let metrics: Vec<&str> = acb_evidence::metrics().iter().map(|metric| metric.name).collect();
-    match located.faults(check(&spec, &metrics).into_iter().chain(blanks(&spec))) {
-        Some(faults) => Err(faults),
-        None => Ok((spec, located)),
     }
 }

@@ -152,8 +152,8 @@ impl Analysis {
 
     /// As a document.
     #[must_use]
-    pub fn document(&self) -> ReportDocument {
-        ReportDocument { experiments: self.parts.iter().cloned().map(ExperimentReport::new).collect() }
+    pub fn document(self) -> ReportDocument {
+        ReportDocument { experiments: self.parts.into_iter().map(ExperimentReport::new).collect() }
     }
 }
 

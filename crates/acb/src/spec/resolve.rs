@@ -27,6 +27,24 @@ impl ExperimentSpec {
         load(raw_schema(), preset, files, sets)
     }
 
+    /// The same, held against the rules across fields and against what `more` finds.
+    ///
+    /// # Errors
+    /// All faults at the first stage that has any.
+    pub fn load_checked(
+        preset: Option<&Preset>,
+        files: &[PathBuf],
+        sets: &[String],
+        more: impl FnOnce(&Self) -> Vec<Finding>,
+    ) -> Result<(Self, Located), Faults> {
+        let (spec, located) = Self::load(preset, files, sets)?;
+        let metrics: Vec<&str> = acb_evidence::metrics().iter().map(|metric| metric.name).collect();
+        match located.faults(super::check(&spec, &metrics).into_iter().chain(more(&spec))) {
+            Some(faults) => Err(faults),
+            None => Ok((spec, located)),
+        }
+    }
+
     /// Reads one text that is not a file, named `name` in faults.
     ///
     /// # Errors

@@ -120,6 +120,18 @@ pub fn list(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     }
 }
 
+/// Items, a line each, cut when there are many.
+#[must_use]
+pub fn lines(items: &[impl ToString]) -> String {
+    const MOST: usize = 20;
+    let mut lines: Vec<String> =
+        items.iter().take(MOST).map(|item| format!("  {}", item.to_string())).collect();
+    if items.len() > MOST {
+        lines.push(format!("  and {} more", items.len() - MOST));
+    }
+    lines.join("\n")
+}
+
 /// The name that was probably meant.
 #[must_use]
 pub fn suggestion<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
