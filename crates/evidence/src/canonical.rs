@@ -1,11 +1,8 @@
 //! One text for one JSON value (RFC 8785), and the hash that other tools check.
 
-use crate::EvidenceError;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write;
-use std::fs;
-use std::path::Path;
 
 /// The canonical text of a document: keys in order of their UTF-16 units, numbers as ECMAScript writes them, no space.
 /// Numbers are those of JavaScript: an integer above 2^53 loses its last digits, so whoever needs them all refuses it.
@@ -20,36 +17,8 @@ pub fn canonical_json(document: &impl Serialize) -> Vec<u8> {
 /// SHA-256 in lower-case hex, as `sha256sum` prints it.
 #[must_use]
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    hex(Sha256::digest(bytes).as_slice())
-}
-
-/// SHA-256 of a file in lower-case hex, read in pieces.
-///
-/// # Errors
-/// When the file can't be read.
-pub fn sha256_of_file(path: &Path) -> Result<String, EvidenceError> {
-    let mut hasher = Sha256::new();
-    let hashed = fs::File::open(path).and_then(|mut file| std::io::copy(&mut file, &mut Writer(&mut hasher)));
-    hashed.map_err(|source| EvidenceError::Io { path: path.to_path_buf(), source })?;
-    Ok(hex(hasher.finalize().as_slice()))
-}
-
-struct Writer<'a>(&'a mut Sha256);
-
-impl std::io::Write for Writer<'_> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
+    let mut text = String::with_capacity(64);
+    for byte in Sha256::digest(bytes) {
         // Writing to a String can't fail.
         let _ = write!(text, "{byte:02x}");
     }
@@ -124,10 +93,5 @@ mod tests {
     #[test]
     fn the_hash_is_that_of_sha256sum() {
         assert_eq!(sha256_hex(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("abc");
-        fs::write(&path, b"abc").unwrap();
-        assert_eq!(sha256_of_file(&path).unwrap(), sha256_hex(b"abc"));
-        assert!(sha256_of_file(&folder.path().join("none")).unwrap_err().to_string().contains("none"));
     }
 }

@@ -31,7 +31,7 @@ mod testing;
 mod write;
 
 pub use audit::{Disagreement, DisagreementKind, audit};
-pub use canonical::{canonical_json, sha256_hex, sha256_of_file};
+pub use canonical::{canonical_json, sha256_hex};
 pub use claims::{
     Claim, Claims, ClaimsDocument, EvidenceRef, Finding, FourWay, Judged, Scope, claims, claims_document,
 };
@@ -50,7 +50,7 @@ pub use legacy::{
     LegacyRun, Lifecycle, Obstacle, Provenance, QagDefinition, Reason, RunReading, ServerCount, ServerReset,
     System, legacy_folders, read_legacy_run,
 };
-pub use lines::MAX_LINE_BYTES;
+pub use lines::{Lines, MAX_LINE_BYTES};
 pub use load::{Loaded, Run, Skipped, Sweep, load_runs};
 pub use metrics::{Better, MetricInfo, SourceRule, metric, metrics, metrics_markdown};
 pub use preregistration::{

@@ -15,7 +15,7 @@ pub const MAX_LINE_BYTES: usize = 1 << 20;
 const BLOCK_BYTES: usize = 1 << 18;
 
 /// Lines of a file through one reused buffer.
-pub(crate) struct Lines {
+pub struct Lines {
     path: PathBuf,
     file: File,
     hasher: Option<Box<blake3::Hasher>>,
@@ -28,7 +28,11 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn open(path: &Path) -> Result<Self, EvidenceError> {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// When it can't be opened.
+    pub fn open(path: &Path) -> Result<Self, EvidenceError> {
         Self::with(path, None)
     }
 
@@ -49,7 +53,10 @@ impl Lines {
     }
 
     /// Goes to the next line; false at the end of the file.
-    pub(crate) fn advance(&mut self) -> Result<bool, EvidenceError> {
+    ///
+    /// # Errors
+    /// When the file can't be read, or the line is too long or has no end.
+    pub fn advance(&mut self) -> Result<bool, EvidenceError> {
         // How much of what is unread has no line end.
         let mut searched = 0;
         loop {
@@ -107,13 +114,21 @@ impl Lines {
         Ok(())
     }
 
+    /// The number of the line last read, from 1; 0 before the first.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// The line last read, without its end.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
         &self.buffer[self.line.clone()]
     }
 
     /// The error that names the line last read.
-    pub(crate) fn fault(&self, fault: LineFault) -> EvidenceError {
+    #[must_use]
+    pub fn fault(&self, fault: LineFault) -> EvidenceError {
         EvidenceError::Line { path: self.path.clone(), line: self.number, fault }
     }
 

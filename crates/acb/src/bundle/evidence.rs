@@ -4,6 +4,7 @@ use super::layout::{CONFIG, DATA, RESULTS, description};
 use super::rebuilt::{NotRebuilt, Rebuilt, rebuild};
 use crate::files::{DataFiles, Place};
 use acb_bundle::{BundleError, files_below};
+use acb_evidence::{Manifest, Status, Versioned};
 use acb_types::Digest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -82,13 +83,9 @@ impl Evidence {
     pub fn without_prompts(self) -> Self {
         let withheld = |file: DataFile| DataFile { withheld: file.prompts, ..file };
         let data: Vec<DataFile> = self.data.into_iter().map(withheld).collect();
-        let place = |file: &DataFile| match file.withheld {
-            true => Place::Withheld(file.digest.clone()),
-            false => Place::At(PathBuf::from(&file.path)),
-        };
-        let places = data.iter().map(|file| (PathBuf::from(&file.path), place(file))).collect();
+        let places = places(&data, |file| PathBuf::from(&file.path));
         let evidence = Self { data, sweeps: BTreeMap::new(), ..self };
-        Self { sweeps: evidence.rebuilt(&DataFiles::Listed(places)), ..evidence }
+        Self { sweeps: evidence.rebuilt(&places), ..evidence }
     }
 
     /// Looks at the unpacked raw files of a bundle. Data files are read from there and from nowhere else.
@@ -97,12 +94,7 @@ impl Evidence {
     /// When a folder can't be read.
     pub fn of_bundle(unpacked: &Path, data: Vec<DataFile>) -> Result<Self, BundleError> {
         let mut evidence = Self::listed(&unpacked.join(RESULTS))?;
-        let place = |file: &DataFile| match file.withheld {
-            true => Place::Withheld(file.digest.clone()),
-            false => Place::At(unpacked.join(&file.file)),
-        };
-        let places = data.iter().map(|file| (PathBuf::from(&file.path), place(file))).collect();
-        evidence.sweeps = evidence.rebuilt(&DataFiles::Listed(places));
+        evidence.sweeps = evidence.rebuilt(&places(&data, |file| unpacked.join(&file.file)));
         evidence.data = data;
         Ok(evidence)
     }
@@ -133,10 +125,19 @@ impl Evidence {
     pub fn runs(&self) -> BTreeSet<&str> {
         let of_run = |path: &'_ String| {
             let (run, file) = path.split_once('/')?;
-            (run != "_sweeps" && (file == "manifest.json" || file == "status.json")).then_some(run.len())
+            (run != "_sweeps" && [Manifest::FILE, Status::FILE].contains(&file)).then_some(run.len())
         };
         self.files.iter().filter_map(|path| of_run(path).map(|length| &path[..length])).collect()
     }
+}
+
+/// Where the data files are that are not withheld.
+fn places(data: &[DataFile], at: impl Fn(&DataFile) -> PathBuf) -> DataFiles {
+    let place = |file: &DataFile| match file.withheld {
+        true => Place::Withheld(file.digest.clone()),
+        false => Place::At(at(file)),
+    };
+    DataFiles::Listed(data.iter().map(|file| (PathBuf::from(&file.path), place(file))).collect())
 }
 
 /// A file name with everything but plain characters replaced.

@@ -4,7 +4,9 @@ use super::evidence::Evidence;
 use super::finding::{Check, Finding};
 use super::layout::{RESULTS, is_lock};
 use acb_bundle::{Hash, check_name};
-use acb_evidence::{DisagreementKind, LogEntry, LogEvent, Manifest, RunLog, RunLogError, audit, read_json};
+use acb_evidence::{
+    DisagreementKind, LogEntry, LogEvent, Manifest, RunLog, RunLogError, Versioned, audit, read_json,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
@@ -88,7 +90,7 @@ fn identities(evidence: &Evidence, log: &[LogEntry], faults: &mut Vec<Finding>) 
     }
     for (run, (line, experiment, cell)) in begun {
         let Ok(manifest) = read_json::<Manifest>(&evidence.results.join(run)) else { continue };
-        let file = || format!("{RESULTS}/{run}/{}", "manifest.json");
+        let file = || format!("{RESULTS}/{run}/{}", Manifest::FILE);
         let fields = [
             ("/run_id", run.as_str(), manifest.run_id.as_str()),
             ("/experiment_digest", experiment.as_str(), manifest.experiment_digest.as_str()),

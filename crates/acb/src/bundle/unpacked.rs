@@ -101,8 +101,8 @@ impl Unpacked {
     }
 }
 
-/// Holds every file against `SHA256SUMS`. Returns how many agree.
-pub fn check_sums(bundle: &Unpacked, signed: Signed, faults: &mut Vec<Finding>) -> usize {
+/// Holds every file against `SHA256SUMS`. Returns those that agree.
+pub fn check_sums(bundle: &Unpacked, signed: Signed, faults: &mut Vec<Finding>) -> Stored {
     let sums = bundle.read(Sums::FILE).and_then(|bytes| {
         let wrong = |found: String| Finding::of(Check::Sums, Sums::FILE, "a line per file", found);
         let text = String::from_utf8(bytes).map_err(|_| wrong("not UTF-8".to_owned()))?;
@@ -112,16 +112,16 @@ pub fn check_sums(bundle: &Unpacked, signed: Signed, faults: &mut Vec<Finding>) 
         Ok(sums) => sums,
         Err(finding) => {
             faults.push(finding);
-            return 0;
+            return Stored::new();
         }
     };
-    let mut agree = 0;
+    let mut agree = Stored::new();
     for (path, sum) in &sums.0 {
         let found = match bundle.files.contains_key(path) {
             false => "no such file".to_owned(),
             true => match hashed(&bundle.folder.join(path)) {
-                Ok((hash, _)) if hash == *sum => {
-                    agree += 1;
+                Ok(entry) if entry.0 == *sum => {
+                    agree.insert(path.clone(), entry);
                     continue;
                 }
                 Ok((hash, _)) => format!("SHA-256 {hash}"),
@@ -148,8 +148,14 @@ pub enum Signed {
     No,
 }
 
-/// Unpacks the raw files and holds them against the tree. `None` when some can't be unpacked.
-pub fn check_tree(bundle: &Unpacked, limits: Limits, faults: &mut Vec<Finding>) -> Option<(Tree, Stored)> {
+/// Unpacks the raw files and holds them against the tree; `hashed` has those that were hashed already. `None` when some
+/// can't be unpacked.
+pub fn check_tree(
+    bundle: &Unpacked,
+    hashed: &Stored,
+    limits: Limits,
+    faults: &mut Vec<Finding>,
+) -> Option<(Tree, Stored)> {
     let tree: Tree = match bundle.document(MERKLE) {
         Ok(tree) => tree,
         Err(finding) => {
@@ -171,7 +177,7 @@ pub fn check_tree(bundle: &Unpacked, limits: Limits, faults: &mut Vec<Finding>) 
             }
             continue;
         }
-        match unpack_leaf(bundle, leaf) {
+        match unpack_leaf(bundle, hashed, leaf) {
             Ok(entry) => raw.extend(std::iter::once((name, entry))),
             Err(error) => {
                 let found = bundle.plain(&error.to_string());
@@ -224,13 +230,20 @@ fn hostile(tree: &Tree, limits: Limits) -> Option<Finding> {
     None
 }
 
-fn unpack_leaf(bundle: &Unpacked, leaf: &acb_bundle::Leaf) -> Result<(acb_bundle::Hash, u64), BundleError> {
+fn unpack_leaf(
+    bundle: &Unpacked,
+    known: &Stored,
+    leaf: &acb_bundle::Leaf,
+) -> Result<(acb_bundle::Hash, u64), BundleError> {
     let name = stored(&leaf.path);
     let (from, to) = (bundle.folder.join(&name), bundle.raw().join(&leaf.path));
     let io = |source| BundleError::Io { path: from.clone(), source };
     let folder = to.parent().unwrap_or(&to);
     fs::create_dir_all(folder).map_err(io)?;
-    let entry = hashed(&from)?;
+    let entry = match known.get(&name) {
+        Some(entry) => *entry,
+        None => hashed(&from)?,
+    };
     match name == leaf.path {
         true => fs::copy(&from, &to).map(|_| ()).map_err(io)?,
         false => decompress(&from, &to, leaf.content.bytes)?,

@@ -80,8 +80,8 @@ pub fn verify(bundle: &Path, key: Option<&PublicKey>, limits: Limits) -> Result<
     found.holds(Check::Form, format!("{} files with plain names", unpacked.files.len()));
     let signed = if document.signed_by.is_some() { Signed::Yes } else { Signed::No };
     let agree = check_sums(&unpacked, signed, &mut found.faults);
-    found.holds(Check::Sums, format!("{agree} files as SHA256SUMS has them"));
-    if let Some((tree, raw)) = check_tree(&unpacked, limits, &mut found.faults) {
+    found.holds(Check::Sums, format!("{} files as SHA256SUMS has them", agree.len()));
+    if let Some((tree, raw)) = check_tree(&unpacked, &agree, limits, &mut found.faults) {
         let words = format!("root {} over {} raw files", tree.root, tree.leaves.len());
         found.holds(Check::Merkle, words);
         found.look_into(&unpacked, &document, key, (&tree, &raw))?;

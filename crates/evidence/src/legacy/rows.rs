@@ -6,7 +6,6 @@ use crate::lines::Lines;
 use crate::{EvidenceError, LineFault};
 use acb_types::Digest;
 use std::collections::BTreeSet;
-use std::fs::File;
 
 /// What the rows of a run hold. Samples are in the order of the file, one per answer.
 #[derive(Debug, Default)]
@@ -42,17 +41,15 @@ impl Rows {
     pub(super) fn read(folder: &LegacyFolder) -> Result<Self, EvidenceError> {
         let mut rows = Self::default();
         let Some(path) = folder.plain("requests.jsonl")? else { return Ok(rows) };
-        let hashed = File::open(&path).and_then(Digest::of_reader);
-        rows.digest = Some(hashed.map_err(|source| EvidenceError::Io { path: path.clone(), source })?);
-        let (mut lines, mut seen) = (Lines::open(&path)?, BTreeSet::new());
+        let (mut lines, mut seen) = (Lines::hashed(&path)?, BTreeSet::new());
         loop {
             match lines.advance() {
-                Ok(false) => return Ok(rows),
+                Ok(false) => break,
                 Ok(true) => {}
                 // What a killed writer leaves: the run says below that it was interrupted.
                 Err(EvidenceError::Line { fault: LineFault::Truncated, .. }) => {
                     rows.cut_off = true;
-                    return Ok(rows);
+                    break;
                 }
                 Err(error) => return Err(error),
             }
@@ -67,6 +64,8 @@ impl Rows {
             });
             taken.map_err(|fault| lines.fault(fault))?;
         }
+        rows.digest = lines.digest()?;
+        Ok(rows)
     }
 
     fn add(&mut self, row: OldRow) -> Result<(), LineFault> {

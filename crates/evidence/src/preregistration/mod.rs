@@ -191,7 +191,7 @@ mod tests {
         let path = folder.path().join("toy.lock.json");
         let lock = registered(json!({"slo": {"ttft_ms": 400.0}, "alpha": 0.05})).lock();
         lock.write(&path).unwrap();
-        assert_eq!(lock.sha256, crate::canonical::sha256_of_file(&path).unwrap());
+        assert_eq!(lock.sha256, sha256_hex(&fs::read(&path).unwrap()));
         let read = Lock::read(&path).unwrap();
         assert_eq!((&read.sha256, &read.bytes), (&lock.sha256, &lock.bytes));
         assert!(String::from_utf8(lock.bytes).unwrap().contains("\"slo\":{\"ttft_ms\":400}"));
